@@ -15,6 +15,8 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_
 export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
 static_checks
 step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
+# Results must not depend on the engine; a minute of tests without it.
+[ $# -gt 0 ] || step "plain" bash ci/plain.sh
 echo "== GPU report (for information)"
 "$PYTHON" ci/gpu_report.py --check || true
 finish

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.batching import vectorized_map, vmap
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import register_tensor_conversion_function
 from tapegrad.core.values.device import device, list_devices
 from tapegrad.core.values.dtypes import (
@@ -289,3 +290,5 @@ __all__ = [
     "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "value_and_grad",
     "vectorized_map", "vjp", "vmap", "where", "while_loop", "zeros", "zeros_like",
 ]  # fmt: skip
+
+_check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

@@ -1,5 +1,6 @@
 """TensorFlow's `tf.bitwise` names."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.elementwise.bits import (
     bitwise_and,
     bitwise_invert as invert,
@@ -10,3 +11,5 @@ from tapegrad.ops.elementwise.bits import (
 )
 
 __all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"]
+
+_check_calls(globals(), __all__)

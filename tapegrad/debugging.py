@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.recorder import call_site
+from tapegrad.core.call_site import call_site
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
@@ -167,3 +168,6 @@ def check_numerics(tensor: Any, message: str) -> Any:
     tensor = to_tensor(tensor)
     assert_all_finite(tensor, message)
     return tensor
+
+
+_check_calls(globals(), __all__)

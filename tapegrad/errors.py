@@ -4,11 +4,15 @@
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
+    │   │   └── MaskError (also ShapeError)   a mask of the wrong shape
     │   ├── OutOfRangeError (OverflowError)   a number that a dtype cannot hold
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
+    │   ├── FileFormatError                   a file that is damaged, hostile or of another kind
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type
-    │   └── DTypeError (also ArgumentError)   a dtype that does not fit
+    │   ├── DTypeError (also ArgumentError)   a dtype that does not fit
+    │   ├── ArgumentKindError (also ArgumentError) text, a fraction, ... where a size is meant
+    │   └── TapeExitError                     a value left the tape (debug.tape_exits("raise"))
     ├── TapeError (RuntimeError)              a tape used in the wrong state
     ├── InPlaceError (RuntimeError)           a variable changed other than by assign
     ├── BackendUnavailableError (RuntimeError) the backend's library or driver is missing
@@ -41,12 +45,20 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index points beyond the end of its axis."""
 
 
+class MaskError(ShapeError, IndexOutOfRangeError):
+    """A mask has another shape than the axes that it indexes; an IndexError, as in NumPy."""
+
+
 class OutOfRangeError(ArgumentError, OverflowError):
     """A Python integer is outside the range of the requested dtype."""
 
 
 class ZeroDivisorError(ArgumentError, ZeroDivisionError):
     """A divisor is 0: a number of parts or a sum of weights."""
+
+
+class FileFormatError(ArgumentError):
+    """A file is damaged, is of another kind, or asks for more than a file may ask for."""
 
 
 class DeviceError(ArgumentError):
@@ -57,12 +69,27 @@ class ArgumentTypeError(TapegradError, TypeError):
     """An argument has a type that is not allowed."""
 
 
+class ArgumentKindError(ArgumentTypeError, ArgumentError):
+    """An argument is not of its parameter's kind, e.g. a fraction or text where a size is meant.
+
+    It is also a ValueError, which NumPy and TensorFlow raise in some of these cases.
+    """
+
+
 class DTypeError(ArgumentTypeError, ArgumentError):
     """A dtype does not fit; also a ValueError, which TensorFlow raises in some of these cases."""
 
 
 class TapeError(TapegradError, RuntimeError):
     """A tape or accumulator is used in a state that does not allow it."""
+
+
+class TapeExitError(ArgumentTypeError):
+    """A value left the tape, so that its derivative would be lost: `debug.tape_exits("raise")`."""
+
+
+class TapeExitWarning(UserWarning):
+    """A value left the tape, so that its derivative is lost."""
 
 
 class InPlaceError(TapegradError, RuntimeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tapegrad.core.checked_calls import check_class, check_function
 from tapegrad.core.values.array_interface import ArrayInterface, register_array_interface
 
 NAMESPACES = {
@@ -137,4 +138,7 @@ def load(name: str) -> Any:
         raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
     module, defined_as = FUNCTIONS[name]
     # As for namespaces.
-    return getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
+    function = getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
+    if isinstance(function, type):
+        check_class(function, ("__init__",))
+    return check_function(function) if module.startswith("ops.") else function

@@ -1,5 +1,6 @@
 """TensorFlow's `tf.linalg` names: solvers, decompositions, norms."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.creation import eye
 from tapegrad.ops.linalg.decompositions import cholesky, lu, qr
 from tapegrad.ops.linalg.determinants import det, logdet, slogdet
@@ -38,3 +39,5 @@ __all__ = [
     "svdvals", "tensor_diag", "tensor_diag_part", "tensordot", "tensorinv", "tensorsolve", "trace",
     "triangular_solve", "vector_norm",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -6,6 +6,7 @@ The classes are those of `tapegrad.keras.losses`.
 from importlib import import_module
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.nn.regression_losses import (
     categorical_hinge,
     cosine_similarity,
@@ -42,3 +43,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Imports Keras, which the functions do not need.
     return getattr(import_module("tapegrad.keras.losses"), name)
+
+
+_check_calls(globals(), __all__)

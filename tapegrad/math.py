@@ -1,6 +1,7 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
 from tapegrad import special
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.composed import (
     confusion_matrix,
     invert_permutation,
@@ -155,3 +156,5 @@ __all__ = [
     "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py",
     "xlogy", "zero_fraction", "zeta",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

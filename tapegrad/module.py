@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tapegrad.core.observed import Observed
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 
 
-class Module:
+class Module(Observed):
     """Base class for models: collects the variables in its attributes, in a stable order.
 
     >>> import tapegrad

@@ -1,5 +1,6 @@
 """TensorFlow's `tf.nest` names: nested structures of values."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.nest import (
     assert_same_structure,
     flatten,
@@ -9,3 +10,5 @@ from tapegrad.core.values.nest import (
 )
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
+
+_check_calls(globals(), __all__)

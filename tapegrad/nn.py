@@ -1,5 +1,6 @@
 """TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.attention.functions import rotary_embedding, scaled_dot_product_attention
 from tapegrad.ops.composed import bias_add
 from tapegrad.ops.convolution.functions import (
@@ -108,3 +109,5 @@ __all__ = [
     "sufficient_statistics", "swish", "tanh", "tanh_shrink", "threshold", "top_k",
     "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

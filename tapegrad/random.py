@@ -1,5 +1,6 @@
 """TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.random.functions import (
     categorical,
     gamma,
@@ -49,3 +50,5 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+_check_calls(globals(), __all__)

@@ -3,6 +3,7 @@
 `convolve` and `correlate` are NumPy's.
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.convolution.sequences import convolve, correlate
 from tapegrad.ops.fourier.frames import (
     frame,
@@ -57,3 +58,5 @@ __all__ = [
     "mfccs_from_log_mel_spectrograms", "overlap_and_add", "rfft", "rfft2d", "rfft3d", "rfftfreq",
     "rfftn", "stft", "vorbis_window",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

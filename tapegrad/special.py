@@ -1,5 +1,6 @@
 """TensorFlow's `tf.math.special` names, and further special functions."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.elementwise.bessel import (
     bessel_i0,
     bessel_i0e,
@@ -47,3 +48,5 @@ __all__ = [
     "fresnel_sin", "igamma", "igammac", "lbeta", "lgamma", "log_ndtr", "logit", "ndtr", "ndtri",
     "polygamma", "spence", "zeta",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -1,5 +1,6 @@
 """Checkpoints with TensorFlow's interface (tf.train)."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.saving.checkpoint import (
     Checkpoint,
     CheckpointManager,
@@ -15,3 +16,5 @@ __all__ = [
     "CheckpointStatus",
     "latest_checkpoint",
 ]
+
+_check_calls(globals(), __all__)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from tapegrad.core.files.private_cache import home_folder, make_private_folder, process_folder
 from tapegrad.errors import BackendBrokenError, BackendUnavailableError
 
 __all__ = ["load"]
@@ -21,9 +26,11 @@ OLDEST = (7, 0)
 def load() -> Any:
     """Return the backend, or raise BackendUnavailableError with the missing requirement."""
     try:
+        _provide_cache_folder()
         cupy = importlib.import_module("cupy")
-    except ImportError as error:
-        if importlib.util.find_spec("cupy") is not None:
+    except Exception as error:  # besides ImportError, whatever CuPy's own files raise
+        is_absent = isinstance(error, ImportError) and importlib.util.find_spec("cupy") is None
+        if not is_absent:
             raise BackendBrokenError(
                 f"Backend 'cupy' found CuPy, but cannot import it: {error}. Repair or remove it."
             ) from error
@@ -46,6 +53,24 @@ def load() -> Any:
     refuse_old([cupy.cuda.runtime.getDeviceProperties(number) for number in range(count)])
     # Imports CuPy.
     return importlib.import_module("tapegrad_cupy.backend").CupyBackend(count)
+
+
+def _provide_cache_folder() -> None:
+    """Name a folder of this process for CuPy's compiled kernels if the usual one is unusable.
+
+    CuPy creates its folder when it is imported, and cannot be imported where that fails: without a
+    home folder, or in one that cannot be written to.
+    """
+    if "cupy" in sys.modules or importlib.util.find_spec("cupy") is None:
+        return
+    chosen, home = os.environ.get("CUPY_CACHE_DIR"), home_folder()
+    folder = Path(chosen).absolute() if chosen else home and home / ".cupy" / "kernel_cache"
+    if folder is not None:
+        with suppress(OSError):
+            make_private_folder(folder)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return
+    os.environ["CUPY_CACHE_DIR"] = str(process_folder("tapegrad-cupy"))
 
 
 def _kind_of(error: Exception, cupy: Any) -> type[BackendUnavailableError]:

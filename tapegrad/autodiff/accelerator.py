@@ -16,7 +16,7 @@ from tapegrad.autodiff.pullback import add_cotangents, input_cotangents
 from tapegrad.core.backend.capabilities import Adoption
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.out_of_memory import recover
-from tapegrad.core.recorder import Node, make_node
+from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
 from tapegrad.ops.indexing.gather import RowGradient
 
@@ -42,7 +42,7 @@ class Accelerator(Protocol):
         """
 
     def cast(self, node: Node, cotangent: Any) -> Any:
-        """Return the cotangent of a leaf in the dtype `node.fit`, or leave that to `finish`."""
+        """Return the cotangent of a leaf in the dtype `node.specs`, or leave that to `finish`."""
 
     def finish(self) -> None:
         """Complete the table after the last node."""
@@ -53,6 +53,7 @@ class PlainAccelerator:
 
     def __init__(self, plan: Plan, cotangents: Cotangents, on_tensors: bool = False) -> None:
         self.needed = plan.needed
+        self.guards_before = plan.guards_before
         self.cotangents = cotangents
         self.on_tensors = on_tensors
         self.owned: set[Node] = set()
@@ -60,8 +61,9 @@ class PlainAccelerator:
 
     def pull_back(self, node: Node, cotangent: Any) -> Sequence[Any]:
         if self.on_tensors:  # operations on tensors recover by themselves when memory runs out
-            return input_cotangents(node, cotangent, self.needed, True)
-        return attempt_at(node, input_cotangents, node, cotangent, self.needed, False)  # type: ignore[no-any-return]
+            return input_cotangents(node, cotangent, self.needed, True, self.guards_before)
+        given = node, cotangent, self.needed, False, self.guards_before
+        return attempt_at(node, input_cotangents, *given)  # type: ignore[no-any-return]
 
     def accumulate(self, node: Node, total: Any, contribution: Any) -> Any:
         if self.on_tensors:
@@ -75,7 +77,7 @@ class PlainAccelerator:
         return total
 
     def cast(self, node: Node, cotangent: Any) -> Any:
-        return attempt_at(node, cast.cast_like, cotangent, node.fit)
+        return attempt_at(node, cast.cast_like, cotangent, node.specs)
 
     def finish(self) -> None:
         pass
@@ -115,7 +117,7 @@ class _AdoptingAccelerator:
             saved = [None if part is None else tuple(self._adopt(part)) for part in saved]
         else:
             saved = tuple(self._adopt(saved))
-        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.fit)
+        return with_saved(node, saved)
 
     def _adopt(self, values: Any) -> list[Any]:
         return self._adoption.adopt(self._recorded, list(values))

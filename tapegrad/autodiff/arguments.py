@@ -8,8 +8,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from tapegrad.autodiff import batching
+from tapegrad.autodiff.explain import where_left
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.exits import CutLog
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import adapter_of, to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -56,10 +60,12 @@ def check_tensors(
     leaves: list[Any],
     argument: str,
     in_sight: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    log: CutLog | None = None,
 ) -> list[Any]:
     """Return the leaves as tensors and variables; raise for the first that is neither.
 
-    Sparse gradients become dense inside `in_sight()`, so that a tape records the conversion.
+    Sparse gradients become dense inside `in_sight()`, so that a tape records the conversion. `log`
+    is the recorder that may know where the value left it.
     """
     checked = []
     for position, leaf in enumerate(leaves):
@@ -72,7 +78,7 @@ def check_tensors(
             raise ArgumentTypeError(
                 f"{argument} must hold tensors or variables. Entry {position} is "
                 f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "
-                "tapegrad.constant(...) and watch them."
+                f"tapegrad.constant(...) and watch them.{'' if log is None else where_left(log)}"
             )
     return checked
 
@@ -92,6 +98,17 @@ def seeds_for(targets: list[Any], output_gradients: Any) -> list[Any]:
         creation.ones_like(target) if seed is None else _fit_seed(seed, target, position)
         for position, (seed, target) in enumerate(zip(given, targets, strict=True))
     ]
+
+
+def may_have_zeros(seeds: list[Any]) -> bool:
+    """Whether a seed contains zeros; true where that cannot be read at once, as on a device."""
+    for seed in seeds:
+        array = seed.array if type(seed) is Tensor else None
+        if not isinstance(array, np.ndarray | np.generic):
+            return True
+        if np.count_nonzero(array) < array.size:
+            return True
+    return False
 
 
 def _fit_seed(seed: Any, target: Any, position: int) -> Any:

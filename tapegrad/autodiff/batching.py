@@ -42,7 +42,7 @@ _levels = iter(range(1, 2**62))
 class Batched:
     """One example of many: `tensor` has all examples along an extra leading axis."""
 
-    __slots__ = ("__weakref__", "level", "tensor")
+    __slots__ = ("__weakref__", "level", "tensor", "view_of", "views")
 
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]  # like Tensor
@@ -87,7 +87,9 @@ class Batched:
             "Python. Use tapegrad.where instead of if, and read values outside."
         )
 
-    numpy = item = __bool__ = __float__ = __int__ = __index__ = __array__ = _refuse
+    numpy = numpy_later = item = tolist = _refuse
+    __bool__ = __float__ = __int__ = __complex__ = __index__ = __trunc__ = _refuse
+    __array__ = __dlpack__ = __bytes__ = _refuse
 
     def __repr__(self) -> str:
         return f"<batched tensor: {self.tensor.shape[0]} x {self.shape}, {self.dtype}>"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
-from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.recorder import (
     Node,
@@ -33,11 +33,15 @@ Function = Callable[..., Any]
 
 
 class VariableLog:
-    """A recorder that only logs which trainable variables are read."""
+    """A recorder that only logs which trainable variables are read.
+
+    It is active in the body of a custom gradient, where values may leave the tapes around it.
+    """
 
     listens = False
     watches_variables = False
-    notes_cuts = False
+    tracks_exits = False
+    allows_exits = True
     frame = None
 
     def __init__(self) -> None:
@@ -66,6 +70,7 @@ class CustomCall:
     broadcasts = conjugates = takes_none = False
     needs_tensors = True
     takes_none = False
+    selects = True
     plain_rules = add_part = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Function) -> None:
@@ -157,7 +162,7 @@ def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     passed = {leaf.number for leaf in nest.flatten(args) if isinstance(leaf, Variable)}
     variables = [v for number, v in sorted(log.read.items()) if number not in passed]
     _check_takes_variables(f, backward, variables)
-    slots = [_Slot(x) for x in (*inputs, *(v.value() for v in variables))]
+    slots = [_Slot(x) for x in (*inputs, *(v.shared_value() for v in variables))]
     outputs = [batching.unwrap(_as_tensor(leaf)) for leaf in nest.flatten(value)]
     fresh = tuple(wrap(inside.array) for inside, _ in outputs)
     levels = [levels for _, levels in outputs]
@@ -326,7 +331,7 @@ def recompute_grad(f: Function) -> Function:
                 return pulled_back(*upstream, variables=variables)
 
         def pulled_back(*upstream: Any, variables: Any) -> Any:
-            with GradientTape(watch_accessed_variables=False) as tape:
+            with TransformTape(watch_accessed_variables=False) as tape:
                 leaves = [x * 1 if _is_floating(x) else x for x in nest.flatten(args)]
                 watched = [x for x in leaves if _is_floating(x)]
                 if watched:
@@ -362,10 +367,10 @@ class _ReadsPerExample(VariableLog):
         super().__init__()
         self.frame = frame
 
-    def read_per_example(self, variable: Variable) -> Any:
+    def read_per_example(self, variable: Variable, is_own: bool = False) -> Any:
         others = Stack(tuple(r for r in active_stack().recorders if r is not self))
         with using_stack(others):
-            return batching.per_example(variable.value(), self.frame)
+            return batching.per_example(variable.shared_value(), self.frame)
 
 
 @contextmanager

@@ -7,8 +7,11 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, as_unconnected, check_tensors
+from tapegrad.autodiff.explain import report_zero_tangent
 from tapegrad.autodiff.transpose import transposed_jvp
 from tapegrad.autodiff.watch import follow
+from tapegrad.core import exits
+from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -31,7 +34,7 @@ from tapegrad.ops.shape.diagonal import diagonal
 from tapegrad.ops.shape.primitives import broadcast_p
 
 
-class ForwardAccumulator:
+class ForwardAccumulator(CutLog):
     """Compute Jacobian-vector products while the computation runs.
 
     >>> import tapegrad
@@ -44,7 +47,6 @@ class ForwardAccumulator:
 
     listens = True
     watches_variables = False
-    notes_cuts = False
     frame = None
 
     def __init__(self, primals: Any, tangents: Any) -> None:
@@ -90,7 +92,7 @@ class ForwardAccumulator:
         enter_recorder(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
         leave_recorder(self)
         self._recording = False
 
@@ -102,7 +104,7 @@ class ForwardAccumulator:
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """Return the tangents of values computed inside the block, None for values without one."""
         mode = as_unconnected(unconnected_gradients)
-        flat = check_tensors(nest.flatten(primals), "primals")
+        flat = check_tensors(nest.flatten(primals), "primals", log=self)
         return nest.pack_sequence_as(primals, [self._lookup(value, mode) for value in flat])
 
     def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
@@ -127,7 +129,7 @@ class ForwardAccumulator:
         self._set(node, tangent)
         return True
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Compute the tangents of results; recorders entered earlier record the arithmetic."""
         tangents = tuple(self._of(node) for node in operation.nodes)
         if all(tangent is None for tangent in tangents):
@@ -137,6 +139,22 @@ class ForwardAccumulator:
         for node, tangent in zip(operation.outputs, results, strict=True):
             if node is not None and tangent is not None:
                 self._set(node, tangent)
+
+
+class TransformAccumulator(ForwardAccumulator):
+    """The accumulator of a transform such as `jvp`: it warns of every value that leaves it."""
+
+    warns_of_numbers = True
+
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
+        super().__exit__()
+        exits.raise_cause(error)
+
+    def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:
+        tangent = super()._lookup(value, UnconnectedGradients.NONE)
+        if tangent is None and value.dtype.is_differentiable:
+            report_zero_tangent(self)
+        return creation.zeros_like(value) if tangent is None else tangent
 
 
 def push(operation: Operation, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,7 +176,8 @@ def _sum_of_tangents(operation: Operation, tangents: tuple[Any, ...]) -> Any:
     for rule, tangent in zip(operation.primitive.jvp_rules, tangents, strict=True):
         if tangent is None or rule is None:
             continue
-        part = rule(tangent, rule.read_again(operation), operation.params)
+        apply = rule.guarded if operation.primitive.poles else rule
+        part = apply(tangent, rule.read_again(operation), operation.params)
         total = part if total is None else arithmetic.add(total, part)
     return total
 

@@ -9,12 +9,14 @@ from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
     as_unconnected,
     check_tensors,
+    may_have_zeros,
     seeds_for,
 )
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.recording import Recording
 from tapegrad.autodiff.results import finished, is_finished, total
 from tapegrad.autodiff.sweep import Sweep
+from tapegrad.core import exits
 from tapegrad.core.recorder import Node
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
@@ -65,16 +67,17 @@ class GradientTape(Recording):
         targets, ones by default. `unconnected_gradients` is "none" or "zero": the gradient of a
         source that the target does not depend on.
         """
-        self._check_usable()
+        self._check_usable("gradient")
         unconnected = as_unconnected(unconnected_gradients)
         if target is None:
             raise ArgumentTypeError("target must be a tensor or a structure of them. Got None.")
-        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
+        targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
         flat = check_tensors(nest.flatten(sources), "sources")
         seeds = seeds_for(targets, output_gradients)
         reasons = None if self._on_none is None else [self.explain(targets, s) for s in flat]
         self._begin()
-        grads = self._gradients(targets, seeds, flat)
+        any_seed = output_gradients is not None and may_have_zeros(seeds)
+        grads = self._gradients(targets, seeds, flat, any_seed)
         results = [
             grad
             if self.frame is None and is_finished(source, grad)
@@ -82,8 +85,11 @@ class GradientTape(Recording):
             for source, grad in zip(flat, grads, strict=True)
         ]
         self._end()
+        lost = [source for source, grad in zip(flat, grads) if grad is None]
         if reasons is not None:
             self._report_none(reasons, results)
+        elif lost:
+            self._report_lost(lost, unconnected)
         return nest.pack_sequence_as(sources, results)
 
     def jacobian(
@@ -100,10 +106,10 @@ class GradientTape(Recording):
         All rows are computed in one sweep. `chunk_size` (or `parallel_iterations`) limits the
         number of rows per sweep, which limits the memory.
         """
-        self._check_usable()
+        self._check_usable("jacobian")
         unconnected = as_unconnected(unconnected_gradients)
         flat = check_tensors(nest.flatten(sources), "sources")
-        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
+        targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
         chunk = jacobian.check_chunk(chunk_size, parallel_iterations)
         if not experimental_use_pfor and not self._persistent:
             raise TapeError(
@@ -111,8 +117,11 @@ class GradientTape(Recording):
             )
         self._begin()
         results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
+        lost = [x for x in flat if self._found.isdisjoint(map(id, self._source_nodes(x)))]
         self._end()
         self._release_history_of(targets)
+        if lost:
+            self._report_lost(lost, unconnected)
         packed = [nest.pack_sequence_as(sources, result) for result in results]
         return nest.pack_sequence_as(target, packed)
 
@@ -150,9 +159,9 @@ class GradientTape(Recording):
         Examples must be independent. `check_independence=True` checks that, at the cost of a full
         Jacobian.
         """
-        self._check_usable()
+        self._check_usable("batch_jacobian")
         as_unconnected(unconnected_gradients)
-        check_tensors([target], "target")
+        check_tensors([target], "target", log=self)
         check_tensors([source], "source")
         jacobian.check_batch(target, source)
         if self._levels:
@@ -164,7 +173,7 @@ class GradientTape(Recording):
 
         def sweep(seed: Any) -> Any:
             grad = self._sweep([(node, seed)] if node else [], wanted, keep=True)[0]
-            return None if grad is None else cast.in_dtype(grad, source.dtype)
+            return None if grad is None else cast.gradient_in_dtype(grad, source.dtype)
 
         result = jacobian.by_examples(to_tensor(target), source, sweep, chunk, check_independence)
         self._end()
@@ -209,9 +218,10 @@ class GradientTape(Recording):
 
     def _recorded_gradient(self, target: Any, source: Any, method: str) -> tuple[Any, Any]:
         """Return the tape that recorded the sweep (this one, entered again) and the gradient."""
+        self._check_usable(method)
         if not self._persistent:
             raise TapeError(f"{method}() needs GradientTape(persistent=True).")
-        check_tensors([target], "target")
+        check_tensors([target], "target", log=self)
         check_tensors([source], "source")
         if tuple(target.shape):
             raise ShapeError(f"{method}() needs a scalar target. Got shape {target.shape}.")
@@ -222,10 +232,12 @@ class GradientTape(Recording):
         return self, grad
 
     def _quiet_gradient(self, target: Any, source: Any) -> Any:
-        grad = self._gradients([target], [creation.ones_like(target)], [source])[0]
+        grad = self._gradients([target], [creation.ones_like(target)], [source], False)[0]
         return finished(source, grad, UnconnectedGradients.NONE)
 
-    def _gradients(self, targets: list[Any], seeds: list[Any], sources: list[Any]) -> list[Any]:
+    def _gradients(
+        self, targets: list[Any], seeds: list[Any], sources: list[Any], any_seed: bool
+    ) -> list[Any]:
         starts, given = [], []
         has_examples = bool(self._levels)
         for one, seed in zip(targets, seeds, strict=True):
@@ -238,27 +250,36 @@ class GradientTape(Recording):
             return per_example.gradients(
                 self._sweep, given, starts, self._sources(sources), self.frame
             )
-        return self._sweep(starts, [self._source_nodes(source) for source in sources])
+        nodes = [self._source_nodes(source) for source in sources]
+        return self._sweep(starts, nodes, any_seed=any_seed)
 
     def _sources(self, flat: list[Any]) -> list[per_example.Source]:
         levels = tuple(self._levels)
         return [per_example.source_of(one, self._source_nodes(one), levels) for one in flat]
 
     def _sweep(
-        self, starts: list[tuple[Node, Any]], wanted: list[list[Node]], keep: bool = False
+        self,
+        starts: list[tuple[Node, Any]],
+        wanted: list[list[Node]],
+        keep: bool = False,
+        any_seed: bool = True,
     ) -> list[Any]:
         """Sweep and return per source the sum over its nodes, or None.
 
-        `keep` leaves the history for another sweep.
+        `keep` leaves the history for another sweep. `any_seed`: the seeds may contain zeros.
         """
         everything = [node for nodes in wanted for node in nodes]
-        plan = Plan([node for node, _ in starts], everything, self.token)
+        ends = [node for node, _ in starts]
+        plan = Plan(ends, everything, self.token, any_seed)
         sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
         if batching.current_frame() is None:
             found = sweep.run(starts)
         else:  # nodes belong to whole arrays, not to single examples
             with batching.in_frame(None):
                 found = sweep.run(starts)
+        self._swept |= frozenset(map(id, ends))
+        self._asked |= frozenset(map(id, everything))
+        self._found |= frozenset(map(id, found))
         return [
             found.get(nodes[0])
             if len(nodes) == 1
@@ -271,7 +292,33 @@ class GradientTape(Recording):
             if result is None and self._on_none is not None:
                 explain.report(reason, self._on_none)
 
+    def _report_lost(self, lost: list[Any], unconnected: UnconnectedGradients) -> None:
+        """Name the lines where values left the tape if sources have no gradient because of that."""
+        is_zero = unconnected is UnconnectedGradients.ZERO
+        if self.warns_of_numbers or not is_zero:  # zeros were asked for
+            explain.report_lost(self, lost, is_zero)
+
     def explain(self, target: Any, source: Any) -> str:
-        """Return a sentence that says why the gradient is None, or that it is not."""
-        targets = check_tensors(nest.flatten(target), "target", self._in_sight)
-        return explain.explain(self, targets, check_tensors([source], "source")[0])
+        """Return a sentence that says why the gradient is None, or that it is not.
+
+        It names the line where a value left the tape. It may be called before and after `gradient`.
+        """
+        source = check_tensors([source], "source")[0]
+        try:
+            targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
+        except ArgumentTypeError as error:  # the target is a number or an array
+            return str(error)
+        return explain.explain(self, targets, source)
+
+
+class TransformTape(GradientTape):
+    """The tape of a transform such as `grad`, which users do not see.
+
+    They cannot ask it for an explanation, so it warns of every value that leaves it.
+    """
+
+    warns_of_numbers = True
+
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
+        super().__exit__()
+        exits.raise_cause(error)

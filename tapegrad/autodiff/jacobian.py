@@ -101,11 +101,11 @@ def finished_rows(
     """Return the Jacobian by one source from its rows; `shape` is that of the target."""
     full = (*shape, *source.shape)
     if rows is not None:
-        rows = cast.in_dtype(rows, source.dtype)
+        rows = cast.gradient_in_dtype(rows, source.dtype)
         return wrap_levels(shaped(rows, full, len(levels)), levels)
     if unconnected is UnconnectedGradients.NONE:
         return None
-    example = source.value() if isinstance(source, Variable) else source
+    example = source.shared_value() if isinstance(source, Variable) else source
     return creation.zeros_for(example, full, source.dtype.dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from operator import attrgetter
 
@@ -13,24 +14,38 @@ _by_order = attrgetter("order")
 class Plan:
     """The nodes between targets and sources, latest first.
 
-    `needed` are those that depend on a source; None if all do.
+    `needed` are those that depend on a source; None if all do. Elementwise rules of nodes whose
+    order is below `guards_before` keep zero cotangents: the results of such a node pass an
+    operation that may leave values out, or the seeds may contain zeros (`any_seed`).
     """
 
-    __slots__ = ("needed", "nodes", "sources")
+    __slots__ = ("guards_before", "needed", "nodes", "sources")
 
-    def __init__(self, targets: Iterable[Node], sources: Iterable[Node], token: Token) -> None:
+    def __init__(
+        self,
+        targets: Iterable[Node],
+        sources: Iterable[Node],
+        token: Token,
+        any_seed: bool = True,
+    ) -> None:
         self.sources = frozenset(sources)
-        self.nodes, only_sources = _reachable(targets, self.sources, token)
+        self.nodes, only_sources, last_selection = _reachable(targets, self.sources, token)
+        self.guards_before = math.inf if any_seed else last_selection
         self.needed = None if only_sources else _leading_to(self.nodes, self.sources)
 
 
 def _reachable(
     targets: Iterable[Node], sources: frozenset[Node], token: Token
-) -> tuple[list[Node], bool]:
-    """Return the history of the targets, latest first, and whether all its leaves are sources."""
+) -> tuple[list[Node], bool, int]:
+    """Return the history of the targets, latest first.
+
+    Further results: whether all its leaves are sources, and the order of the last operation that
+    selects, 0 if none does.
+    """
     seen: dict[Node, None] = {}
     waiting = list(targets)
     only_sources = all([node.primitive is None for node in sources])
+    last_selection = 0
     usual = waiting[0].tokens if waiting and token in waiting[0].tokens else None
     take, put = waiting.pop, waiting.append
     while waiting:
@@ -40,9 +55,12 @@ def _reachable(
                 only_sources = False  # an input that this tape does not follow
                 break
             seen[node] = None
-            if node.primitive is None:
+            primitive = node.primitive
+            if primitive is None:
                 only_sources = only_sources and node in sources
                 break
+            if primitive.selects and node.order > last_selection:
+                last_selection = node.order
             inputs, node = node.inputs, None
             for source in inputs:  # continue with one of them, the others wait
                 if source is not None:
@@ -50,7 +68,7 @@ def _reachable(
                         put(source)
                     else:
                         node = source
-    return sorted(seen, key=_by_order, reverse=True), only_sources
+    return sorted(seen, key=_by_order, reverse=True), only_sources, last_selection
 
 
 def _leading_to(nodes: list[Node], sources: frozenset[Node]) -> set[Node]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from typing import Any
 
-from tapegrad.core.primitive.rule import PICK, Rule, as_tensor_value
+from tapegrad.core.primitive.rule import PICK, as_tensor_value
 from tapegrad.core.recorder import EMPTY, Node, Operation, using_stack
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, MissingRuleError
@@ -19,7 +19,9 @@ Needed = AbstractSet[Node | None] | None
 """The nodes that lead to a source; None if all nodes of the plan do."""
 
 
-def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Sequence[Any]:
+def input_cotangents(
+    node: Node, t: Any, needed: Needed, on_tensors: bool, guards_before: float
+) -> Sequence[Any]:
     """Return the cotangent of each input of a node, None for inputs that need none.
 
     `t` is the cotangent of the result. If an operation has several results, each result has a
@@ -33,8 +35,9 @@ def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Se
         return (_row_cotangent(node, t, needed, on_tensors),)
     if primitive.vjp_rules is None:
         return _joint_cotangents(node, t, needed, on_tensors)
-    saved, fit, params = node.saved, node.fit, node.params
+    saved, specs, params = node.saved, node.specs, node.params
     conjugate = primitive.conjugates and is_complex(t)
+    guards = primitive.broadcasts and (node.order < guards_before or primitive.poles)
     found: list[Any] = []
     for i, source in enumerate(node.inputs):
         rule = primitive.vjp_rules[i]
@@ -42,9 +45,10 @@ def input_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> Se
             found.append(None)
             continue
         read = rule.rewrap(saved[i], node) if on_tensors else saved[i]
-        cotangent = _conjugated(rule, t, read, params) if conjugate else rule(t, read, params)
-        if fit is not None and fit[i] is not None:
-            cotangent = fitted(cotangent, fit[i])
+        apply = rule.guarded if guards else rule
+        cotangent = _conjugated(apply, t, read, params) if conjugate else apply(t, read, params)
+        if specs is not None and specs[i] is not None:
+            cotangent = fitted(cotangent, specs[i])
         found.append(cotangent)
     return found
 
@@ -54,9 +58,9 @@ def is_needed(source: Node | None, needed: Needed) -> bool:
     return source is not None and (needed is None or source in needed)
 
 
-def fitted(cotangent: Any, fit: tuple[Any, Any]) -> Any:
+def fitted(cotangent: Any, spec: tuple[Any, Any]) -> Any:
     """Bring a cotangent to the shape and dtype of its input; None stands for the right one."""
-    shape, dtype = fit
+    shape, dtype = spec
     if shape is not None and cotangent.shape != shape:
         cotangent = sum_to_shape(cotangent, shape)
     if dtype is not None:
@@ -74,7 +78,9 @@ def add_cotangents(first: Any, second: Any) -> Any:
     return arithmetic.add(first, second)
 
 
-def _conjugated(rule: Rule, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _conjugated(
+    rule: Callable[..., Any], t: Any, saved: tuple[Any, ...], params: dict[str, Any]
+) -> Any:
     """Apply a rule with TensorFlow's convention: conjugate the factor, not the cotangent."""
     return arithmetic.conj(rule(arithmetic.conj(t), saved, params))
 
@@ -113,12 +119,12 @@ def _joint_cotangents(node: Node, t: Any, needed: Needed, on_tensors: bool) -> S
             f"The gradient rule of {primitive.name} must return {len(node.inputs)} values, "
             f"one per input. It returned {len(found)}."
         )
-    fits = None if primitive.many else node.fit
+    specs = None if primitive.many else node.specs
     for i, source in enumerate(node.inputs):
         if not is_needed(source, needed):
             found[i] = None
-        elif found[i] is not None and fits is not None and fits[i] is not None:
-            found[i] = fitted(found[i], fits[i])
+        elif found[i] is not None and specs is not None and specs[i] is not None:
+            found[i] = fitted(found[i], specs[i])
     return found
 
 
@@ -126,9 +132,9 @@ def _apply_joint_rule(node: Node, t: Any, needed: Needed, on_tensors: bool) -> S
     primitive, saved, params = node.primitive, node.saved, node.params
     rule = primitive.joint_vjp
     if primitive.takes_none:
-        t = tuple([t.get(k) for k in node.fit])
+        t = tuple([t.get(k) for k in node.specs])
     elif primitive.many:
-        t = _with_zeros(t, node.fit)
+        t = _with_zeros(t, node.specs)
     if "needs" in rule.wants:
         params = {**params, "needs": tuple([is_needed(source, needed) for source in node.inputs])}
     if on_tensors:

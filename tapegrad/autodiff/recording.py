@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
-from tapegrad.autodiff import batching, explain
+from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import check_watchable, warn_few_times, warn_once
+from tapegrad.autodiff.explain import FAILED, USED_UP
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.sweep import release
 from tapegrad.autodiff.watch import follow
+from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
     Operation,
@@ -31,11 +32,15 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 
+_NONE: frozenset[int] = frozenset()
 
-class Recording:
+
+class Recording(CutLog):
     """Base class of GradientTape: a recorder that keeps the history of watched values."""
 
-    notes_cuts = True
+    # The targets and sources of the last sweep, and the sources that it reached, by the ids of
+    # their nodes.
+    _swept = _asked = _found = _NONE
 
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
         self.token = Token(keeps_history=True)
@@ -46,10 +51,10 @@ class Recording:
         self._levels = [frame.level for frame in around]
         self._persistent = persistent
         self._recording = False
+        self._was_entered = False
         self._used_up = ""
         self._variables: dict[int, tuple[Variable, list[Node]]] = {}
         self._per_example: dict[Any, Tensor] = {}
-        self.cuts: deque[explain.Cut] = deque(maxlen=256)
         if persistent:
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -60,11 +65,11 @@ class Recording:
             raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
         if self._used_up:
             self._start_anew()
-        self._recording = True
+        self._recording = self._was_entered = True
         enter_recorder(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
         if self._recording:
             self._stop()
 
@@ -77,9 +82,10 @@ class Recording:
         self.token.open = False
         self.token = Token(keeps_history=True)
         self._used_up = ""
+        self._swept = self._asked = self._found = _NONE
         self._variables.clear()
         self._per_example.clear()
-        self.cuts.clear()
+        self.forget_cuts()
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -134,7 +140,7 @@ class Recording:
 
     # The interface to the recorder stack
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Remember weakly which nodes a persistent tape must release at its end."""
         for node in operation.outputs:
             if node is not None:
@@ -152,24 +158,24 @@ class Recording:
             return False
         return variable.dtype.is_differentiable
 
-    def read_per_example(self, variable: Variable) -> Any:
-        """Read a variable for a tape inside vmap: one copy (a view) per example."""
+    def read_per_example(self, variable: Variable, is_own: bool = False) -> Any:
+        """Read a variable for a tape inside vmap: one copy (a view) per example.
+
+        With `is_own`, the result is a source of its own; otherwise reads share one.
+        """
         stack = active_stack()
         key = (variable.number, id(variable.array), stack.tokens)
-        known = self._per_example.get(key)
+        known = None if is_own else self._per_example.get(key)
         if known is None:
             inside = [r for r in stack.recorders if r.frame is self.frame]
             with using_stack(Stack(tuple(r for r in stack.recorders if r not in inside))):
-                known = batching.per_example(variable.value(), self.frame)
+                known = batching.per_example(variable.shared_value(), self.frame)
             for recorder in inside:
                 node = follow(batching.unwrap(known)[0], recorder.token)
                 recorder.follows_variable(variable, node)
-            self._per_example[key] = known
+            if not is_own:
+                self._per_example[key] = known
         return known
-
-    def note_cut(self, reason: str, node: Node, where: str) -> None:
-        """Remember where the tape lost a value, for `explain`."""
-        self.cuts.append(explain.Cut(reason, weakref.ref(node), where))
 
     # Watching
 
@@ -217,7 +223,12 @@ class Recording:
         """Return the variables that the tape watches, in the order of their creation."""
         return tuple(self._variables[number][0] for number in sorted(self._variables))
 
-    def _check_usable(self) -> None:
+    def _check_usable(self, method: str) -> None:
+        if not self._was_entered:
+            raise TapeError(
+                f"{method}() needs a tape that has recorded something: enter the tape first, and "
+                "compute the target inside `with tape:`."
+            )
         if self._used_up:
             raise TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients "
@@ -227,10 +238,11 @@ class Recording:
 
     def _begin(self) -> None:
         """Stop a one-shot tape before a differentiation; warn that a persistent tape records it."""
+        self._swept = self._asked = self._found = _NONE
         if not self._persistent:
             if self._recording:
                 self._stop()
-            self._used_up = "An earlier call failed half-way."
+            self._used_up = FAILED
         elif self._recording:
             warn_once(
                 "Calling gradient() on a persistent tape inside its block records the backward "
@@ -239,8 +251,10 @@ class Recording:
 
     def _end(self) -> None:
         """Mark a one-shot tape as used up after a differentiation."""
-        if not self._persistent:
-            self._used_up = "It was used up by an earlier call."
+        if self._persistent:
+            self._swept = self._asked = self._found = _NONE  # ids of nodes that will die
+        else:
+            self._used_up = USED_UP
             self.token.open = False
 
     def _release_history_of(self, targets: list[Any]) -> None:
@@ -269,7 +283,8 @@ class Recording:
             return None
         nodes = self._source_nodes(target)
         if isinstance(target, Variable):
-            nodes = [leaf for leaf in nodes if leaf.fit is None]  # not those of its casts
+            # Neither the leaves of its casts nor those of tensors from `value()`.
+            nodes = [leaf for leaf in nodes if leaf.specs is None and "own" not in leaf.params]
         if nodes:
             return nodes[0]
         if not any(target is source for source in sources):

@@ -13,7 +13,7 @@ from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
 from tapegrad.core.primitive.primitive import INTERPRETERS
-from tapegrad.core.recorder import RAW, Node, Token, active_stack, using_stack
+from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, call_with_stack
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.ops.indexing.gather import RowGradient
 
@@ -39,8 +39,7 @@ class Sweep:
             self._sweep(seeds, cotangents, on_tensors=True)
         else:
             seeds[:] = [(node, seed.array) for node, seed in seeds]
-            with using_stack(RAW):
-                self._sweep(seeds, cotangents, on_tensors=False)
+            call_with_stack(RAW, self._sweep, seeds, cotangents, False)
         sources = self._plan.sources
         return {node: _as_tensor(cotangents[node]) for node in sources if node in cotangents}
 
@@ -56,7 +55,7 @@ class Sweep:
         take, releases = cotangents.pop, self._release
         for node in plan.nodes:
             if node.primitive is None:
-                if node.fit is not None and node in cotangents:
+                if node.specs is not None and node in cotangents:
                     cotangents[node] = accelerator.cast(node, cotangents[node])
                 continue
             cotangent = cotangents.get(node) if kept and node in kept else take(node, None)
@@ -76,7 +75,8 @@ class Sweep:
                 input_cotangents = ()
             if releases and (len(node.tokens) == 1 or self._is_last_user(node)):
                 node.inputs = ()
-                node.primitive = node.saved = node.fit = None
+                node.params = RELEASED
+                node.primitive = node.saved = node.specs = None
         accelerator.finish()
 
     def _is_last_user(self, node: Node) -> bool:
@@ -90,7 +90,8 @@ class Sweep:
 def release(node: Node) -> None:
     """Forget how a value was made: to a tape that follows it from now on it is a leaf."""
     node.inputs = ()
-    node.primitive = node.saved = node.fit = None
+    node.params = RELEASED
+    node.primitive = node.saved = node.specs = None
 
 
 def _start(seeds: Seeds, cotangents: Cotangents) -> None:

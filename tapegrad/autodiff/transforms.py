@@ -17,12 +17,14 @@ from tapegrad.autodiff.batching import (
     wrap_levels,
 )
 from tapegrad.autodiff.custom_gradient import recompute_grad
-from tapegrad.autodiff.forward import ForwardAccumulator
-from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.explain import where_left
+from tapegrad.autodiff.forward import TransformAccumulator
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
+from tapegrad.core.argument_checks import check_choice, check_wholes
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS, to_tensor
-from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.elementwise import arithmetic
@@ -45,15 +47,16 @@ def value_and_grad(
     (5.0, [2.0, 4.0])
     """
     check_function(f, "value_and_grad")
+    check_wholes("argnums", argnums, "value_and_grad")
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         args, sources = _inputs(args, argnums)
-        with GradientTape() as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(sources, f))
             result = f(*args, **kwargs)
         value, aux = result if has_aux else (result, None)
-        _check_scalar(value, f)
+        _check_scalar(value, f, tape)
         gradient = tape.gradient(value, sources, unconnected_gradients=_ZERO)
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
@@ -89,7 +92,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     """
     check_function(f, "vjp")
     args, sources = _inputs(primals, tuple(range(len(primals))))
-    with GradientTape(persistent=True) as tape:
+    with TransformTape(persistent=True, watch_accessed_variables=False) as tape:
         flat = nest.flatten(sources)
         floating = [x for x in flat if x.dtype.is_differentiable]
         if floating:
@@ -117,7 +120,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
         raise ArgumentTypeError("jvp takes primals and tangents as lists or tuples of arguments.")
     args, sources = _inputs(tuple(primals), tuple(range(len(primals))))
     along = [_array_like(tangent) for tangent in tangents]
-    with ForwardAccumulator(list(sources), along) as accumulator:
+    with TransformAccumulator(list(sources), along) as accumulator:
         value = f(*args)
     return value, accumulator.jvp(value, _ZERO)
 
@@ -134,8 +137,7 @@ def jacobian(
     >>> jacobian(lambda x: x * x)(tapegrad.constant([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    if mode not in (None, "forward", "reverse"):
-        raise ArgumentError(f"mode must be 'forward', 'reverse' or None. Got {mode!r}.")
+    check_choice("mode", mode, ("forward", "reverse", None))
     check_function(f, "jacobian")
     check_chunk(chunk_size)
 
@@ -144,7 +146,7 @@ def jacobian(
         fixed, source = _inputs(args, argnums)
         if mode == "forward":
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
-        with GradientTape() as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(source, f))
             value = f(*fixed, **kwargs)
         if mode is None and _forward_pays(value, source):
@@ -156,9 +158,8 @@ def jacobian(
 
 def _forward_pays(value: Any, source: Any) -> bool:
     """Whether forward mode saves more than it costs to run the function again."""
-    if nest.is_nested(value) or nest.is_nested(source):
-        return False
-    return bool(value.size > 4 * source.size)
+    is_one_tensor = isinstance(value, Tensor | Batched) and not nest.is_nested(source)
+    return is_one_tensor and bool(value.size > 4 * source.size)
 
 
 def _forward_jacobian(
@@ -167,14 +168,14 @@ def _forward_jacobian(
     """Compute all columns by one batched tangent, in chunks that limit the memory."""
     if nest.is_nested(source):
         raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
-    inside, levels = unwrap(source.value() if isinstance(source, Variable) else source)
+    inside, levels = unwrap(source.shared_value() if isinstance(source, Variable) else source)
     step = chunk or max(1, CHUNK_BYTES // max(1, inside.nbytes))
     columns, value, own = [], None, levels
     for start in range(0, max(source.size, 1), step):
         rows = min(step, source.size - start)
         level = new_level()
-        seeds = one_hot_rows(inside, start, rows, tuple(source.shape))
-        with ForwardAccumulator(source, wrap_levels(Batched(seeds, level), levels)) as accumulator:
+        seeds = Batched(one_hot_rows(inside, start, rows, tuple(source.shape)), level)
+        with TransformAccumulator(source, wrap_levels(seeds, levels)) as accumulator:
             value = f(*args, **kwargs)
         tangent, own = unwrap(accumulator.jvp(value, _ZERO), levels)
         columns.append(per_level(tangent, rows, level))
@@ -209,14 +210,15 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     >>> hvp(lambda x: tapegrad.reduce_sum(x * x * x), [1.0, 2.0], [1.0, 0.0]).tolist()
     [6.0, 0.0]
     """
+    check_function(f, "hvp")
     # Reverse over reverse, because its second sweep runs on raw arrays.
     (source,), _ = _inputs((x,), 0)
-    with GradientTape() as outer:
+    with TransformTape(watch_accessed_variables=False) as outer:
         outer.watch(source)
-        with GradientTape() as inner:
+        with TransformTape(watch_accessed_variables=False) as inner:
             inner.watch(source)
             value = f(source)
-        _check_scalar(value, f)
+        _check_scalar(value, f, inner)
         gradient = inner.gradient(value, source, unconnected_gradients=_ZERO)
     return outer.gradient(gradient, source, _array_like(v), _ZERO)
 
@@ -273,11 +275,11 @@ def _floating(sources: Any, f: Function) -> list[Any]:
     return leaves
 
 
-def _check_scalar(value: Any, f: Function) -> None:
+def _check_scalar(value: Any, f: Function, tape: TransformTape) -> None:
     if not hasattr(value, "shape"):
         raise ArgumentTypeError(
             f"{getattr(f, '__name__', 'The function')} must return a scalar tensor. "
-            f"Got {type(value).__name__}."
+            f"Got {type(value).__name__}.{where_left(tape)}"
         )
     if tuple(value.shape):
         raise ShapeError(

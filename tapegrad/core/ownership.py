@@ -19,8 +19,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 UNKNOWN = -1
 """The count of every object where reference counts are not used."""
@@ -69,19 +73,54 @@ def distrust(reason: str) -> None:
     _reasons.append(reason)
 
 
+def is_held_elsewhere(holder: Any) -> bool:
+    """Whether anything but `holder` can read the memory of its array, e.g. a tape that saved it.
+
+    Memory that is part of a larger array counts as held.
+    """
+    if getattr(holder.array, "base", None) is not None:
+        return True
+    return reference_counts([holder.array]) != [count_for(2)]  # the holder and the list
+
+
 class Owners:
-    """How many programs hold each array, by the ids of the arrays."""
+    """How many programs hold each array, by the ids of the arrays.
+
+    A count that is too low is safe: an array is then copied before it is written. One that is too
+    high is not, so an interrupt at any instruction must not leave one.
+    """
 
     def __init__(self) -> None:
         self.changes = 0
         """Increases with each change, so that expected counts can be cached."""
         self._holders: dict[int, int] = {}
+        self._live: dict[weakref.ref[Any], list[int]] = {}
+        self._registered = self._dead = 0
+        self._lock = threading.RLock()
+
+    def register(self, owner: object, ids: list[int]) -> None:
+        """Let the list that is passed to `add` and `remove` end with its owner."""
+        # The callback is a function in C, which no interrupt can prevent.
+        reference = weakref.ref(owner, self._live.pop)
+        self._live[reference] = ids
+        self._registered += 1
 
     def __len__(self) -> int:
+        self._forget_dead()
         return len(self._holders)
+
+    def _forget_dead(self) -> None:
+        """Count anew if the owner of a list is gone."""
+        if self._registered - len(self._live) != self._dead:
+            with self._lock:
+                dead = self._registered - len(self._live)
+                self._holders = Counter(chain.from_iterable([*self._live.values()]))
+                self.changes += 1
+                self._dead = dead
 
     def counts(self, arrays: Sequence[object]) -> list[int]:
         """Return how many programs hold each array."""
+        self._forget_dead()
         return [self._holders.get(id(array), 0) for array in arrays]
 
     def add(self, ids: Sequence[int]) -> None:
@@ -90,16 +129,23 @@ class Owners:
         for number in ids:
             self._holders[number] = self._holders.get(number, 0) + 1
 
+    def take(self, ids: list[int], arrays: Sequence[object]) -> None:
+        """Put the ids of arrays into a registered list, and add it."""
+        with self._lock:
+            ids.extend(map(id, arrays))
+            self.add(ids)
+
     def remove(self, ids: list[int]) -> None:
         """Remove one holder of each, and empty the list, so that a second call does nothing."""
-        self.changes += 1
-        while ids:
-            number = ids.pop()
-            left = self._holders[number] - 1
-            if left:
-                self._holders[number] = left
-            else:
-                del self._holders[number]
+        with self._lock:
+            self.changes += 1
+            while ids:
+                left = self._holders.get(ids[-1], 0) - 1
+                if left > 0:
+                    self._holders[ids[-1]] = left
+                else:
+                    self._holders.pop(ids[-1], None)
+                ids.pop()
 
 
 # Self-check

@@ -8,16 +8,19 @@ operation when it runs (forward accumulators, persistent tapes) are listeners.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
 
+from tapegrad.core.call_site import call_site
+
 next_order = count(1).__next__
 _new = object.__new__
 NO_PARAMS: dict[str, Any] = {}
+RELEASED: dict[str, Any] = {}
+"""The parameters of a node whose history has been freed, by identity."""
 
 
 class Token:
@@ -38,23 +41,24 @@ class Node:
 
     - `inputs`: the nodes of the inputs, None for an input that is not tracked.
     - `saved`: per tracked input, the arrays that its rule reads.
-    - `fit`: per input, the shape and dtype that its gradient is reduced and cast to. None if no
-      input needs this.
+    - `specs`: per input, the shape and dtype that its gradient is reduced and cast to. None if no
+      input needs this. The node of a primitive with several outputs has the shape and dtype of
+      each output instead, from which missing cotangents are made.
     - `tangents`: the value's tangents by the accumulators' tokens. The node of a primitive with
       several outputs has one such table per output.
 
     A leaf (a watched value) has no primitive. The leaf of a variable that is read in another dtype
-    has the variable's dtype as its `fit`.
+    has the variable's dtype as its `specs`.
     """
 
     __slots__ = (
         "__weakref__",
-        "fit",
         "inputs",
         "order",
         "params",
         "primitive",
         "saved",
+        "specs",
         "tangents",
         "tokens",
     )
@@ -65,13 +69,13 @@ class Node:
     params: dict[str, Any]
     inputs: tuple[Node | None, ...]
     saved: Any
-    fit: Any
+    specs: Any
     tangents: dict[Any, Any] | None
 
     def release(self) -> None:
         """Drop everything that only the backward pass needs."""
         self.inputs = ()
-        self.saved = self.fit = None
+        self.saved = self.specs = None
 
 
 class Listener(Protocol):
@@ -79,7 +83,7 @@ class Listener(Protocol):
 
     token: Token
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Handle an operation that has just run."""
 
 
@@ -109,26 +113,34 @@ class Operation:
 
 
 class Stack:
-    """The active recorders in the order in which they were entered."""
+    """The active recorders in the order in which they were entered.
 
-    __slots__ = ("cut_listeners", "framed", "listeners", "parent", "recorders", "tokens")
+    `exit_listeners` are notified when a value leaves them for plain Python, and those that keep a
+    history also of operations without derivative. Inside a recorder that allows exits (the body of
+    a custom gradient) the recorders around it are not notified.
+    """
+
+    __slots__ = ("exit_listeners", "framed", "listeners", "parent", "recorders", "tokens")
 
     def __init__(self, recorders: tuple[Any, ...], parent: Stack | None = None) -> None:
         self.recorders = recorders
         self.parent = parent
-        tokens, listeners, framed, cut_listeners = [], [], [], []
+        tokens, listeners, framed = [], [], []
+        exit_listeners: list[Any] = []
         for recorder in recorders:
             tokens.append(recorder.token)
             if recorder.listens:
                 listeners.append(recorder)
             if recorder.frame is not None:
                 framed.append(recorder)
-            if recorder.notes_cuts:
-                cut_listeners.append(recorder)
+            if recorder.tracks_exits:
+                exit_listeners.append(recorder)
+            elif recorder.allows_exits:
+                exit_listeners.clear()
         self.tokens: tuple[Token, ...] = tuple(tokens)
         self.listeners: tuple[Listener, ...] = tuple(listeners)
         self.framed: tuple[Any, ...] = tuple(framed)
-        self.cut_listeners: tuple[Any, ...] = tuple(cut_listeners)
+        self.exit_listeners: tuple[Any, ...] = tuple(exit_listeners)
 
     def with_recorder(self, recorder: Any) -> Stack:
         return Stack((*self.recorders, recorder), parent=self)
@@ -169,6 +181,26 @@ class using_stack:  # noqa: N801  # used like a function; a generator would be t
         _stack.reset(self._token)
 
 
+def call_with_stack(stack: Stack, function: Callable[..., Any], *args: Any) -> Any:
+    """Return `function(*args)` with `stack` active.
+
+    Unlike with `using_stack`, an interrupt at any instruction leaves the old stack active, since
+    Python delivers none between the end of a `try` block and the first call in C after it.
+    """
+    before = _stack.get()
+    try:
+        _stack.set(stack)
+        return function(*args)
+    finally:
+        _stack.set(before)
+
+
+def restore_stack(stack: Stack) -> None:
+    """Make `stack` active again, after an exception that may have kept a recorder from leaving."""
+    if _stack.get() is not stack:
+        _stack.set(stack)
+
+
 def enter_recorder(recorder: Any) -> None:
     """Push `recorder` on the active stack."""
     _stack.set(_stack.get().with_recorder(recorder))
@@ -187,7 +219,7 @@ def make_leaf(tokens: tuple[Token, ...], params: dict[str, Any] = NO_PARAMS) -> 
     node.primitive = None
     node.params = params
     node.inputs = ()
-    node.saved = node.fit = node.tangents = None
+    node.saved = node.specs = node.tangents = None
     return node
 
 
@@ -197,7 +229,7 @@ def make_node(
     params: dict[str, Any],
     inputs: tuple[Node | None, ...],
     saved: Any,
-    fit: Any,
+    specs: Any,
 ) -> Node:
     """Return the node of a computed value."""
     node: Node = _new(Node)
@@ -207,9 +239,16 @@ def make_node(
     node.params = params
     node.inputs = inputs
     node.saved = saved
-    node.fit = fit
+    node.specs = specs
     node.tangents = None
     return node
+
+
+def with_saved(node: Node, saved: Any) -> Node:
+    """Return a node that differs only in what its rules read."""
+    twin = make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.specs)
+    twin.order = node.order
+    return twin
 
 
 def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ...]:
@@ -228,7 +267,7 @@ def common_tokens(stack: Stack, nodes: Sequence[Node | None]) -> tuple[Token, ..
     return stack.tokens if len(active) == len(stack.tokens) else active
 
 
-def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
+def notify(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
     """Notify each listener among `tokens` of the operation, outermost first.
 
     The order matters: the arithmetic of an inner accumulator reads the tangents that outer ones
@@ -236,30 +275,19 @@ def tell(stack: Stack, tokens: tuple[Token, ...], operation: Operation) -> None:
     """
     for listener in stack.listeners:
         if listener.token in tokens:
-            listener.hear(operation)
+            listener.on_operation(operation)
 
 
 def note_cut(reason: str, nodes: Sequence[Node | None]) -> None:
     """Record in the active tapes that tracked values end here, to explain a None gradient."""
     stack = _stack.get()
-    if not stack.cut_listeners:
+    if not stack.exit_listeners:
         return
     for node in nodes:
         if node is not None:
-            for recorder in stack.cut_listeners:
-                if recorder.token in node.tokens:
+            for recorder in stack.exit_listeners:
+                if recorder.token.keeps_history and recorder.token in node.tokens:
                     recorder.note_cut(reason, node, call_site())
-
-
-def call_site() -> str:
-    """Return the file and line of the innermost caller outside tapegrad."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("tapegrad.", "tapegrad_", "contextlib")) and module != "tapegrad":
-            break
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def replace_recorder(recorder: Any) -> None:

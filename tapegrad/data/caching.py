@@ -6,6 +6,7 @@ The file is a NumPy .npz archive with one entry per array; reading it runs no co
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 import threading
@@ -13,11 +14,14 @@ import weakref
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.files.atomic import lock, remove_abandoned
+from tapegrad.core.files.formats import member_problem, parse_json
 from tapegrad.core.values import nest
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.data.plan import (
@@ -33,11 +37,11 @@ from tapegrad.data.plan import (
     refuse_beyond,
 )
 from tapegrad.data.structure import Nested
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 
 _FORMAT = "tapegrad dataset 1"
-_DAMAGE = (EOFError, OSError, NotImplementedError, zipfile.BadZipFile)
-"""The exceptions that reading a damaged archive raises."""
+MOST_ARRAYS = 2**27
+_PARTIAL = ".partial"
 
 
 class Cache(Passing):
@@ -183,9 +187,10 @@ class _FileKeeper:
     """Writes to a temporary file next to the cache, and renames it when it is complete."""
 
     def __init__(self, path: Path) -> None:
+        for left in path.parent.glob(f"{escape(path.name)}*{_PARTIAL}"):
+            remove_abandoned(left)  # the process that wrote it was killed
         self._path = path
-        handle, name = tempfile.mkstemp(suffix=".partial", prefix=path.name, dir=path.parent)
-        self._partial = Path(name)
+        handle, self._partial = _new_file(path)
         self._archive = zipfile.ZipFile(os.fdopen(handle, "wb"), "w", zipfile.ZIP_STORED)
         self._forget = weakref.finalize(self, _remove, self._archive, self._partial)
         self._count = 0
@@ -213,15 +218,23 @@ class _FileKeeper:
     def finish(self) -> None:
         head = {"format": _FORMAT, "count": self._count, "structure": self._structure}
         self._write("head", np.asarray(json.dumps(head)))
-        underlying = self._archive.fp
+        underlying: Any = self._archive.fp
         self._archive.close()
-        assert underlying is not None
-        underlying.close()
         os.replace(self._partial, self._path)
+        underlying.close()  # and gives up its lock
         self._forget.detach()
 
     def abandon(self) -> None:
         self._forget()
+
+
+def _new_file(path: Path) -> tuple[int, Path]:
+    """Create and lock a temporary file beside a path."""
+    while True:
+        handle, name = tempfile.mkstemp(suffix=_PARTIAL, prefix=path.name, dir=path.parent)
+        if not lock(handle, waits=True) or os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # another process took it for an abandoned one
 
 
 def _remove(archive: zipfile.ZipFile, path: Path) -> None:
@@ -255,22 +268,26 @@ class _FileRows(Rows):
         opened = path.open("rb")
         self._close = weakref.finalize(self, opened.close)
         with self._reading():
-            self._file = np.load(opened, allow_pickle=False)
-            head = json.loads(str(self._file["head"]))
+            self._file = zipfile.ZipFile(opened)
+            problem = member_problem(self._file, path.stat().st_size, MOST_ARRAYS)
+            if problem is not None:
+                raise ValueError(problem)
+            head = parse_json(str(self._array("head")), str(path), "its head")
             self._structure = _restored(head["structure"])
             self._dtypes = [numpy_dtype(name) for name in nest.flatten(self._structure)]
             self._count = int(head["count"])
             arrays = 1 + self._count * len(self._dtypes)
-            if head["format"] != _FORMAT or (self._count and len(self._file) != arrays):
+            found = len(self._file.infolist())
+            if head["format"] != _FORMAT or (self._count and found != arrays):
                 raise ValueError(head)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, LookupError, TypeError, *_DAMAGE) as error:
+        except Exception as error:  # NumPy's reader alone has a dozen kinds
             self._close()
-            raise ArgumentError(
+            raise FileFormatError(
                 f"{self._path} is not a cache of a tapegrad dataset, or it is damaged. Remove it, "
                 "or give cache another filename."
             ) from error
@@ -282,9 +299,32 @@ class _FileRows(Rows):
         leaves = []
         with self._reading():
             for place, dtype in enumerate(self._dtypes):
-                array = self._file[f"{index}.{place}"]
+                array = self._array(f"{index}.{place}")
                 leaves.append(array if array.dtype == dtype else array.view(dtype))
         return nest.pack_sequence_as(self._structure, leaves)
+
+    def _array(self, name: str) -> np.ndarray:
+        """Read an array; its shape is compared with the size of its entry first."""
+        info = self._file.getinfo(f"{name}.npy")
+        entry: Any
+        with self._file.open(info) as entry:
+            version = np.lib.format.read_magic(entry)
+            read_header = _HEADERS[version]
+            shape, is_fortran, dtype = read_header(entry)
+            size = math.prod(shape) * dtype.itemsize
+            if dtype.hasobject or entry.tell() + size != info.file_size:
+                raise ValueError(f"{name} has a damaged header")
+            array = np.empty(shape, dtype, order="F" if is_fortran else "C")
+            content = array.reshape(-1, order="A").view(np.uint8) if size else array
+            if size and entry.readinto(content.data) != size:
+                raise ValueError(f"{name} is truncated")
+        return array
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def _restored(structure: Any) -> Any:

@@ -18,7 +18,7 @@ from tapegrad.data.mapping import Filter, Interleave, Map
 from tapegrad.data.plan import Plan
 from tapegrad.data.selection import Concatenate, Part, Repeat, Zip
 from tapegrad.data.shuffling import Shuffle
-from tapegrad.data.structure import mapped, to_host
+from tapegrad.data.structure import mapped, own_host
 from tapegrad.data.threads import Prefetch, workers_for
 from tapegrad.data.windows import Unbatch, Window
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -48,9 +48,9 @@ class Dataset(Readable):
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Make a dataset of the slices of arrays along their first axis.
 
-        NumPy arrays are not copied, so memory-mapped files stay on disk: do not change the arrays
-        while the dataset is in use. For batches on a GPU, arrays of up to 256 MB in total are
-        copied to the device once, and batches are gathered there.
+        The arrays are copied, so that later writes to them do not change the dataset. Only
+        `np.memmap` arrays are not: they stay on disk. For batches on a GPU, arrays of up to 256 MB
+        in total are copied to the device once, and batches are gathered there.
 
         >>> [int(x) for x in Dataset.from_tensor_slices([3, 1, 2])]
         [3, 1, 2]
@@ -64,7 +64,7 @@ class Dataset(Readable):
         >>> [x.shape for x in Dataset.from_tensors([3, 1, 2])]
         [(3,)]
         """
-        return Dataset(sources.listed("from_tensors", [to_host(tensors, "from_tensors")]))
+        return Dataset(sources.listed("from_tensors", [own_host(tensors, "from_tensors")]))
 
     @staticmethod
     def from_generator(

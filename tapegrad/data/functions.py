@@ -7,7 +7,8 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from tapegrad.core.values.device import device
-from tapegrad.data.structure import to_host, to_host_tensors
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.data.structure import own_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.program.record.recording_lock import working
 
@@ -64,7 +65,9 @@ class Call:
     def __call__(self, element: Any) -> Any:
         """Return the function's result, converted to a host element."""
         with annotate_errors(self._name):
-            return to_host(self._context.copy().run(self._called, element), self._step)
+            result = self._context.copy().run(self._called, element)
+            # A function may fill the same array in every call, but not the same tensor.
+            return own_host(result, self._step, are_new=(Tensor,))
 
     def _called(self, element: Any) -> Any:
         tensors = to_host_tensors(element)

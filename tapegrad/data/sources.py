@@ -25,7 +25,7 @@ from tapegrad.data.plan import (
     peek,
     refuse_beyond,
 )
-from tapegrad.data.structure import DatasetSpec, leaf_to_host, spec_of, to_host
+from tapegrad.data.structure import DatasetSpec, own_host, own_leaf, spec_of
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.program.record.signature import TensorSpec
 
@@ -60,7 +60,7 @@ class _RandomAccess(Plan):
 def slices(tensors: Any) -> Plan:
     """Return a plan whose elements are the slices of arrays along their first axis."""
     step = "from_tensor_slices"
-    arrays = to_host(tensors, step)
+    arrays = own_host(tensors, step)
     leaves = nest.flatten(arrays)
     if not leaves:
         raise ArgumentError(f"{step} needs at least one array. Got {tensors!r}.")
@@ -196,7 +196,7 @@ class _Generated(Source):
             return END
         with annotate_errors("from_generator"):
             if self._signature is None:
-                return to_host(value, "from_generator")
+                return own_host(value, "from_generator")  # a generator may use an array again
             return _matched(self._signature, value, self._taken - 1)
 
     def state(self) -> State:
@@ -226,7 +226,7 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     if isinstance(spec, DatasetSpec):
         return value
     has_dtype = hasattr(value, "dtype")
-    array = leaf_to_host(value, "from_generator", None if has_dtype else spec.dtype)
+    array = own_leaf(value, "from_generator", None if has_dtype else spec.dtype)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))
     wanted = spec.shape

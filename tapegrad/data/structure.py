@@ -89,6 +89,28 @@ def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     return host.fetch(array, None, how)
 
 
+def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
+    """Convert a user's value to an element that later writes to the value do not change.
+
+    Values of the types `are_new` belong to nobody else.
+    """
+    if isinstance(value, tuple):
+        parts = [own_host(part, how, are_new) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, Mapping):
+        return {key: own_host(part, how, are_new) for key, part in value.items()}
+    if isinstance(value, (Nested, *are_new)):
+        return to_host(value, how)
+    return own_leaf(value, how)
+
+
+def own_leaf(value: Any, how: str, dtype: Any = None) -> np.ndarray:
+    """Convert a value to a host array of its own; a memory-mapped file stays where it is."""
+    array = leaf_to_host(value, how, dtype)
+    is_kept = isinstance(value, list | float | int | complex | np.memmap)
+    return array if is_kept else array.copy()
+
+
 # To the device
 
 

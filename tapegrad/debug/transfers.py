@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tapegrad.core.call_site import call_site
 from tapegrad.core.out_of_memory import readable
-from tapegrad.core.recorder import call_site
 from tapegrad.core.values import host
 from tapegrad.errors import ArgumentError, TransferError
 

@@ -43,8 +43,10 @@ class ReusingAccelerator(PlainAccelerator):
 
 def apply_rule(node: Node, i: int, cotangent: Any) -> Any:
     """Return the cotangent of one input by its rule, without conjugation."""
-    found = node.primitive.vjp_rules[i](cotangent, node.saved[i], node.params)
-    return found if node.fit is None or node.fit[i] is None else fitted(found, node.fit[i])
+    rule = node.primitive.vjp_rules[i]
+    apply = rule.guarded if node.primitive.broadcasts else rule
+    found = apply(cotangent, node.saved[i], node.params)
+    return found if node.specs is None or node.specs[i] is None else fitted(found, node.specs[i])
 
 
 def _is_recorded(array: Any) -> bool:
@@ -64,7 +66,9 @@ class ArrayAccelerator(ReusingAccelerator):
         rules = primitive.plain_rules
         if rules is None or (primitive.conjugates and cotangent.dtype.kind == "c"):
             return super().pull_back(node, cotangent)
-        saved, fit, needed, cotangents = node.saved, node.fit, self.needed, self.cotangents
+        if node.order < self.guards_before:
+            rules = primitive.guarded_rules()
+        saved, specs, needed, cotangents = node.saved, node.specs, self.needed, self.cotangents
         wants = primitive.rule_wants
         inputs: Any = node.inputs  # an input whose rule has saved values has a node
         i = -1
@@ -86,8 +90,8 @@ class ArrayAccelerator(ReusingAccelerator):
                     found = rules[i](cotangent, read[0])
                 else:
                     found = rules[i](cotangent, *read)
-                if fit is not None and fit[i] is not None:
-                    found = fitted(found, fit[i])
+                if specs is not None and specs[i] is not None:
+                    found = fitted(found, specs[i])
             except MemoryError as error:
                 found = None
                 what = f"The gradient of {primitive.name}"

@@ -20,16 +20,16 @@ Deferred = tuple[Node, tuple[Any, Any], Any]
 
 def product_of_bias(node: Node, i: int, t: Any) -> Node | None:
     """Return the product to which input `i` of an addition was added as a bias, if it is large."""
-    shape, dtype = node.fit[i]
+    shape, dtype = node.specs[i]
     if node.primitive.name != "add" or dtype is not None or t.shape[1:] != shape:
         return None
     product, bias = node.inputs[1 - i], node.inputs[i]
     if product is None or bias is None or product.primitive is not plane_p:
         return None
-    if is_complex(t) or product.fit is not None or product.saved[1] is None:
+    if is_complex(t) or product.specs is not None or product.saved[1] is None:
         return None
     # The sweep would visit a node between the two before the sums are there.
-    is_plain = bias.primitive is None and bias.fit is None
+    is_plain = bias.primitive is None and bias.specs is None
     if not is_plain and bias.order > product.order:
         return None
     multiplications = product.saved[1][0].size * shape[0]

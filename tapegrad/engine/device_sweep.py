@@ -12,7 +12,7 @@ from tapegrad.autodiff.pullback import fitted, is_complex
 from tapegrad.core.backend.registry import backend_of, capabilities_of
 from tapegrad.core.out_of_memory import attempt
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.core.recorder import Node, make_node
+from tapegrad.core.recorder import Node, with_saved
 from tapegrad.engine.array_sweep import ArrayAccelerator, ReusingAccelerator, apply_rule
 from tapegrad.engine.bias_sums import Deferred, product_of_bias
 from tapegrad.engine.single_call import single_call
@@ -79,14 +79,14 @@ class DeviceAccelerator(ArrayAccelerator):
             found = kernel(t, node.saved, wanted, node.params, conjugate)
         except MemoryError:
             found = attempt_at(node, kernel, t, node.saved, wanted, node.params, conjugate)
-        fit = node.fit
-        if found is None or fit is None:
+        specs = node.specs
+        if found is None or specs is None:
             return found  # type: ignore[no-any-return]
         found = list(found)
         for i, input_cotangent in enumerate(found):
-            if input_cotangent is not None and fit[i] is not None:
+            if input_cotangent is not None and specs[i] is not None:
                 is_deferred = input_cotangent is t and self._defer(node, i, t)
-                found[i] = None if is_deferred else _fitted(node, input_cotangent, fit[i])
+                found[i] = None if is_deferred else _fitted(node, input_cotangent, specs[i])
         return found
 
     def _defer(self, node: Node, i: int, t: Any) -> bool:
@@ -97,7 +97,7 @@ class DeviceAccelerator(ArrayAccelerator):
             return False
         if needed is not None and product.inputs[1] not in needed:
             return False
-        self._deferred[product] = source, node.fit[i], t
+        self._deferred[product] = source, node.specs[i], t
         return True
 
     def _pull_back_bias(self, node: Node, t: Any) -> Node:
@@ -106,12 +106,12 @@ class DeviceAccelerator(ArrayAccelerator):
         If the product has the cotangent that is to be summed, one call gives the cotangent of its
         second factor too.
         """
-        source, fit, summed = self._deferred.pop(node)
+        source, spec, summed = self._deferred.pop(node)
         call, weight = single_call(node.primitive, 1, node.params), node.inputs[1]
         assert weight is not None
         assert self._multiply_and_sum is not None
         if t is not summed or weight in self.cotangents or call is None:
-            self._add(source, _fitted(node, summed, fit))
+            self._add(source, _fitted(node, summed, spec))
             return node
         operands = [t if position < 0 else node.saved[1][position] for position in call.operands]
         kernel = partial(self._multiply_and_sum, **call.params, of_first=call.operands[0] < 0)
@@ -119,7 +119,7 @@ class DeviceAccelerator(ArrayAccelerator):
         self.owned.add(weight)  # the call has made a new array
         self._add(source, sums)
         saved = node.saved[0], None
-        return make_node(node.tokens, node.primitive, node.params, node.inputs, saved, node.fit)
+        return with_saved(node, saved)
 
     def _accumulating_kernel(self, primitive: Primitive) -> Callable[..., bool] | None:
         """Return the kernel that adds a call of a primitive to an array in place."""
@@ -144,7 +144,7 @@ class DeviceAccelerator(ArrayAccelerator):
 
     def _accumulate_call(self, node: Node, i: int, t: Any, kernel: Callable[..., bool]) -> bool:
         """Add the cotangent of an input in place if its rule is one call of the same primitive."""
-        if node.fit is not None and node.fit[i] is not None:
+        if node.specs is not None and node.specs[i] is not None:
             return False
         call = single_call(node.primitive, i, node.params)
         if call is None or call.primitive is not node.primitive:
@@ -181,14 +181,14 @@ class DeviceAccelerator(ArrayAccelerator):
     def finish(self) -> None:
         nodes, casts, cotangents = self._to_cast, self._casts, self.cotangents
         if nodes and casts is not None:
-            dtypes = [node.fit for node in nodes]
+            dtypes = [node.specs for node in nodes]
             arrays = [cotangents[node] for node in nodes]
             made = attempt("A gradient", casts.cast, arrays, dtypes, on=arrays[0], nodes=nodes[:1])
             cotangents.update(zip(nodes, made))
 
 
-def _fitted(node: Node, input_cotangent: Any, fit: Any) -> Any:
+def _fitted(node: Node, input_cotangent: Any, spec: Any) -> Any:
     try:
-        return fitted(input_cotangent, fit)
+        return fitted(input_cotangent, spec)
     except MemoryError:
-        return attempt_at(node, fitted, input_cotangent, fit)
+        return attempt_at(node, fitted, input_cotangent, spec)

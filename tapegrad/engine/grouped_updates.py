@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Protocol
+from math import prod
+from typing import Any, NamedTuple, Protocol
 
 from tapegrad.core.backend.capabilities import GroupKernel
 from tapegrad.core.backend.protocol import Array
@@ -70,7 +71,7 @@ class Group:
         self.constrained = [variable for variable in variables if variable.constraint]
         self.device = variables[0].device
 
-    def update(
+    def updated(
         self,
         gradients: Sequence[Any],
         scalars: StepScalars,
@@ -78,8 +79,11 @@ class Group:
         amount: float,
         share: float,
         factor: Array,
-    ) -> None:
-        """Make the step of all variables; if memory runs out, none has changed."""
+    ) -> tuple[list[Variable], list[Array]]:
+        """Make the step of all variables; if memory runs out, none has changed.
+
+        Returns the variables that get another array, and those arrays.
+        """
         places = self.places
         arrays = [place.array for place in places]
         others = {"further": scalars.further} if scalars.further else {}
@@ -95,9 +99,7 @@ class Group:
             factor=factor,
             **others,
         )
-        if new is not arrays:
-            for place, array in zip(places, new, strict=True):
-                place.array = array
+        return ([], []) if new is arrays else (places, new)
 
     def factor(self, gradients: Sequence[Any], limit: float) -> Array:
         """Return the factor that clips the gradients by their global norm."""
@@ -111,17 +113,40 @@ class Group:
         return self.constrained
 
 
-class UpdatePlan:
-    """How the pairs of a step are updated: in groups, and singly with the device of each."""
+BATCH = 1 << 24
+"""The most bytes of old and new arrays of single variables that a step keeps at the same time."""
 
-    __slots__ = ("devices", "groups", "is_one_group", "key", "singles")
+
+class Batch(NamedTuple):
+    """Single variables that are computed one by one and stored together."""
+
+    singles: list[tuple[int, str]]
+    """Positions and devices."""
+    places: list[Variable] | None
+    """The variables, each with its slots behind it; None if one has a constraint."""
+
+
+class UpdatePlan:
+    """How the pairs of a step are updated: in groups, and singly with the device of each.
+
+    `batches` are the singles in parts of limited size.
+    """
+
+    __slots__ = ("batches", "can_fail", "devices", "groups", "is_one_group", "key", "singles")
 
     def __init__(
-        self, key: tuple[Any, ...], groups: list[Group], singles: list[tuple[int, str]]
+        self,
+        key: tuple[Any, ...],
+        groups: list[Group],
+        singles: list[tuple[int, str]],
+        batches: list[Batch],
     ) -> None:
         self.key = key
+        self.can_fail = False
+        """Whether a step runs code of the user, which may raise an error in the middle of it."""
         self.groups = groups
         self.singles = singles
+        self.batches = batches
         self.is_one_group = len(groups) == 1 and not singles
         self.devices = {*[group.device for group in groups], *[device for _, device in singles]}
 
@@ -171,7 +196,32 @@ def make_plan(
         else:
             groups.append(group)
     rest = [(position, pairs[position][1].device) for position in sorted(singles)]
-    return UpdatePlan(key_of(pairs), groups, rest)
+    places = [[pairs[position][1], *slots_of(pairs[position][1])] for position, _ in rest]
+    return UpdatePlan(key_of(pairs), groups, rest, _batches(rest, places))
+
+
+def _size_of(variable: Variable) -> int:
+    array = variable.array
+    return int(prod(array.shape)) * backend_of(array).dtype_of(array).itemsize
+
+
+def _batches(singles: list[tuple[int, str]], places: list[list[Variable]]) -> list[Batch]:
+    """Divide variables into batches of few bytes, in order; none has a variable twice."""
+    batches: list[Batch] = []
+    used, seen = 0, set[int]()
+    for single, (variable, *slots) in zip(singles, places, strict=True):
+        size = sum(map(_size_of, (variable, *slots)))
+        is_plain = variable.constraint is None
+        is_full = used + size > BATCH or variable.number in seen
+        if not batches or is_full or is_plain != (batches[-1].places is not None):
+            batches.append(Batch([], [] if is_plain else None))
+            used, seen = 0, set()
+        batches[-1].singles.append(single)
+        if (known := batches[-1].places) is not None:
+            known += (variable, *slots)
+        used += size
+        seen.add(variable.number)
+    return batches
 
 
 def _make_group(

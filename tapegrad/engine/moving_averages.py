@@ -9,6 +9,8 @@ from typing import Any
 from tapegrad.core.backend.capabilities import AverageKernel
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.commit import deferring_signals, store
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.variable import Variable
 from tapegrad.engine.switch import is_on
 
@@ -53,12 +55,13 @@ class DeferredAverages:
         groups, self._pending = self._pending, {}
         known: dict[_Key, _AverageGroup] = getattr(owner, "_movers", {})
         used = {}
-        for key, pending in groups.items():
-            group = known.get(key)
-            if group is None or group.numbers != list(pending):
-                group = _AverageGroup(pending)
-            used[key] = group
-            group.update(list(pending.values()), key[0])
+        with updating_alone(), deferring_signals():
+            for key, pending in groups.items():
+                group = known.get(key)
+                if group is None or group.numbers != list(pending):
+                    group = _AverageGroup(pending)
+                used[key] = group
+                group.update(list(pending.values()), key[0])
         if owner is not None:
             object.__setattr__(owner, "_movers", used)
 
@@ -83,8 +86,7 @@ class _AverageGroup:
             arrays = [pending[k][0].array for k in positions]
             new = kernel(arrays, [pending[k][1] for k in positions], share)
             if new is not arrays:
-                for k, array in zip(positions, new, strict=True):
-                    pending[k][0].array = array
+                store([pending[k][0] for k in positions], new)
 
 
 @cache

@@ -6,7 +6,8 @@ from typing import Any
 
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dlpack import import_array
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import share
+from tapegrad.core.values.tensor import Tensor
 
 __all__ = ["from_dlpack", "to_dlpack"]
 
@@ -38,4 +39,4 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
     >>> x.numpy().tolist()
     [5.0, 2.0]
     """
-    return wrap(import_array(dlcapsule))
+    return share(import_array(dlcapsule))

@@ -15,6 +15,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any, ClassVar, Self, TypeVar
 
+from tapegrad.core.observed import Observed
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.registry import get_registered_object
 
@@ -22,7 +23,7 @@ Kind = TypeVar("Kind")
 keeps_objects: ContextVar[bool] = ContextVar("keeps_objects", default=False)
 
 
-class Configured:
+class Configured(Observed):
     """Base class of objects that store the arguments of their constructor.
 
     >>> class Scale(Configured):
@@ -34,6 +35,7 @@ class Configured:
     4.0
     """
 
+    assigned_on_change = frozenset({"_options", "_outputs", "_regularized", "_stack", "_variables"})
     needs_own_config: ClassVar[bool] = False
     """Whether a subclass with a constructor must define `get_config` to be saved."""
     _arguments: dict[str, Any]

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.configured import Configured, Table, described
@@ -173,3 +174,5 @@ __all__ = [
     "serialize",
     "unit_norm",
 ]
+
+_check_calls(globals(), __all__)

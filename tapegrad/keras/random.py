@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.keras.config import floatx
 from tapegrad.ops.nn.dropout import apply_dropout
@@ -143,3 +144,5 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+_check_calls(globals(), __all__)

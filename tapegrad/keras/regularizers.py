@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import Configured, Table, described
@@ -54,7 +55,7 @@ class L1(Regularizer):
     2.0
     """
 
-    def __init__(self, l1: float | None = 0.01) -> None:
+    def __init__(self, l1: Any = 0.01) -> None:
         super().__init__()
         self.l1 = _factor("l1", l1, 0.01)
 
@@ -69,7 +70,7 @@ class L2(Regularizer):
     5.0
     """
 
-    def __init__(self, l2: float | None = 0.01) -> None:
+    def __init__(self, l2: Any = 0.01) -> None:
         super().__init__()
         self.l2 = _factor("l2", l2, 0.01)
 
@@ -84,7 +85,7 @@ class L1L2(Regularizer):
     9.0
     """
 
-    def __init__(self, l1: float | None = 0.0, l2: float | None = 0.0) -> None:
+    def __init__(self, l1: Any = 0.0, l2: Any = 0.0) -> None:
         super().__init__()
         self.l1, self.l2 = _factor("l1", l1, 0.0), _factor("l2", l2, 0.0)
 
@@ -107,7 +108,7 @@ class OrthogonalRegularizer(Regularizer):
     0.6000000238418579
     """
 
-    def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
+    def __init__(self, factor: Any = 0.01, mode: str = "rows") -> None:
         super().__init__()
         if mode not in ("rows", "columns"):
             raise ArgumentError(f"mode must be 'rows' or 'columns'. Got {mode!r}.")
@@ -179,3 +180,5 @@ __all__ = [
     "orthogonal_regularizer",
     "serialize",
 ]
+
+_check_calls(globals(), __all__)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.creation import zeros
@@ -147,8 +148,11 @@ def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
     def zeros_for(x: Any) -> Any:
         if not isinstance(x, KerasTensor):
             return x
+        if limits is not None:
+            limits.check_array(x.shape, "an array")
         return zeros([size if n is None else n for n in x.shape], x.dtype)
 
+    limits = active_limits()
     args, kwargs = nest.map_structure(zeros_for, given)
     with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
         return layer(*args, **{"training": False, **kwargs})

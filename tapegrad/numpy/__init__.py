@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import emath, fft, lib, linalg, polynomial, random, special
@@ -219,3 +220,5 @@ __all__ = [
     "unpackbits", "unravel_index", "unstack", "unwrap", "ushort", "vander", "var", "vdot",
     "vecdot", "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

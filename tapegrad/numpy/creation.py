@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device, resolve_device
 from tapegrad.core.values.dlpack import import_array
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import make_private, share
+from tapegrad.core.values.tensor import SharedTensor, Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import (
@@ -24,7 +24,7 @@ from tapegrad.numpy.values import (
     refuse_order,
     with_dtype,
 )
-from tapegrad.ops.control.stop_gradient import identity as fresh
+from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_constant, as_shape, full_like_p
 from tapegrad.ops.shape.functions import broadcast_to, reshape, to_device
 from tapegrad.ops.shape.joining import holds_tensors
@@ -48,7 +48,7 @@ def asarray(
     """
     refuse_order(order)
     if isinstance(a, Tensor | Variable) or type(a) in INTERPRETERS or holds_tensors(a):
-        x = with_dtype(as_array(a), dtype)
+        x = with_dtype(a.value() if isinstance(a, Variable) else as_array(a), dtype)
         x = x if device is None else to_device(x, device)
         if copy is False and x is not a:
             raise ArgumentError("asarray cannot change dtype or device without a copy.")
@@ -67,7 +67,7 @@ def _shared(obj: Any, dtype: Any, device: Any) -> Any:
         raise ArgumentError(
             f"asarray must copy a {type(obj).__name__}; leave out copy=False to allow it."
         )
-    x = wrap(import_array(obj))
+    x = share(import_array(obj))
     if (dtype is not None and x.dtype != dtype) or device not in (None, x.device):
         raise ArgumentError("asarray cannot change dtype or device without a copy.")
     return x
@@ -145,15 +145,21 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     >>> from_dlpack(np.ones(2)).tolist()
     [1.0, 1.0]
     """
-    taken = fresh(x) if isinstance(x, Tensor) else wrap(import_array(x))
+    taken = x[...] if isinstance(x, Tensor) else share(import_array(x))
     place = taken.device if device is None else resolve_device(device)
     if place != taken.device:
         if copy is False:
             raise ArgumentError(f"from_dlpack must copy to move from {taken.device} to {place}.")
         return to_device(taken, place)
-    if copy:
-        taken.array = backend_of(taken.array).xp.asarray(taken.array, copy=True)
-    return taken
+    return fresh(taken) if copy else taken
+
+
+def fresh(x: Any) -> Any:
+    """Return a copy of a tensor, of its memory too if another library can write to that."""
+    result = identity(x)
+    if type(result) is SharedTensor:
+        make_private(result)
+    return result
 
 
 # Constant arrays

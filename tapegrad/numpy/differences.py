@@ -46,6 +46,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ArgumentTypeError(f"diff needs an integer n. Got {n!r}.")
     if n < 0:
         raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
+    if n == 0:
+        return x  # also with prepend or append, as in NumPy
     parts = [x]
     if prepend is not None:
         parts.insert(0, _beside(prepend, x, axis))
@@ -53,7 +55,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         parts.append(_beside(append, x, axis))
     x = concat(parts, axis=axis) if len(parts) > 1 else x
     if dtype_of(x).kind == "b":
-        for _ in range(n):
+        for _ in range(min(n, x.shape[axis])):
             x = not_equal(_part(x, axis, 1, None), _part(x, axis, None, -1))
         return x
     return cumulative.diff(x, n, axis)

@@ -281,4 +281,4 @@ def _check_covariance(cov: Any, check_valid: str, tol: float) -> None:
     words = "cov must be symmetric with nonnegative eigenvalues."
     if check_valid == "raise":
         raise ArgumentError(words)
-    warnings.warn(words, RuntimeWarning, stacklevel=3)
+    warnings.warn(words, RuntimeWarning, stacklevel=4)

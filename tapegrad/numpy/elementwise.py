@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentTypeError
@@ -104,15 +102,8 @@ def _is_elsewhere(x: Any) -> bool:
     """Return whether a library other than NumPy holds the array."""
     while type(x) is not Tensor and hasattr(x, "tensor"):
         x = x.tensor
-    return not isinstance(getattr(x, "array", None), np.ndarray | np.generic)
-
-
-def _floor_divide(x1: Any, x2: Any) -> Any:
-    y = rounding.floor_divide(x1, x2)
-    if dtype_of(y).kind != "f" or not _is_elsewhere(y):
-        return y
-    # NumPy returns NaN for infinity.
-    return choose(comparison.isinf(as_array_like(x1, y)), math.nan, y)
+    # Asks for the device, not for the type of array: inside a function it is a recorded one.
+    return type(x) is not Tensor or x.device != "cpu"
 
 
 def _nextafter(x1: Any, x2: Any) -> Any:
@@ -186,7 +177,7 @@ multiply = Binary(
     running=running_over(cumulative.cumprod),
 )
 divide = true_divide = Binary("divide", arithmetic.divide)
-floor_divide = Binary("floor_divide", _as_numpy("floor_divide", _floor_divide))
+floor_divide = Binary("floor_divide", _as_numpy("floor_divide", rounding.floor_divide))
 remainder = mod = Binary("remainder", rounding.mod)
 fmod = Binary("fmod", rounding.fmod)
 divmod = Binary("divmod", operator_functions.divmod, nout=2)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy import elementwise
 from tapegrad.numpy.values import as_arrays, dtype_of, narrow_floating, side_by_side, with_dtype
 from tapegrad.ops.elementwise import comparison, complex_numbers, magnitude
@@ -117,3 +118,6 @@ def power(x: Any, p: Any) -> Any:
     if dtype_of(p).kind == "i" and _has_negative(p):
         p = with_dtype(p, "float64")
     return elementwise.power(*as_arrays([_as_complex(x) if _has_negative(x) else x, p]))
+
+
+_check_calls(globals(), [_name for _name in vars() if _name.islower()])

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
@@ -27,7 +29,7 @@ def _lengths(s: Any, axes: Any) -> tuple[Any, Any]:
     """Return lengths and axes; lengths without axes refer to the last axes."""
     if s is None:
         return None, axes
-    lengths = tuple(int(n) for n in s)
+    lengths = check_wholes("s", s)
     return lengths, tuple(range(-len(lengths), 0)) if axes is None else axes
 
 
@@ -219,3 +221,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_check_calls(globals(), __all__)

@@ -11,11 +11,11 @@ from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
-from tapegrad.numpy.manipulation import ravel
+from tapegrad.numpy.manipulation import ravel, reshape
 from tapegrad.numpy.values import as_array, axis_of, dtype_of, with_numbers
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.indexing.slices_and_masks import nonzero
-from tapegrad.ops.shape.functions import moveaxis, reshape
+from tapegrad.ops.shape.functions import moveaxis
 
 
 class _Joiner:

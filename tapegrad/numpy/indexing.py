@@ -245,7 +245,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     [5, 2]
     """
     parts = tuple(read_on_host(part, "ravel_multi_index()") for part in multi_index)
-    found = np.ravel_multi_index(parts, as_shape(dims), mode, order)  # type: ignore[call-overload]
+    found = np.ravel_multi_index(parts, as_shape(dims, "dims"), mode, order)  # type: ignore[call-overload]
     return as_constant(np.asarray(found))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, described, is_whole
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -31,8 +31,10 @@ from tapegrad.numpy.values import (
     with_dtype,
     with_numbers,
 )
+from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape
 from tapegrad.ops.indexing.slices_and_masks import compress
+from tapegrad.ops.indexing.views import SLICED, as_view
 from tapegrad.ops.shape import joining
 from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
@@ -158,7 +160,7 @@ def block(arrays: Any) -> Any:
     """
     depth = _depth(arrays)
     if depth == 0:
-        return as_array(arrays)
+        return identity(as_array(arrays))
     leaves = _leaves(arrays)
     near = next((leaf for leaf in leaves if is_array(leaf)), None)
     rank = max(depth, *[len(as_array(leaf, near).shape) for leaf in leaves])
@@ -205,7 +207,14 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     if not x.shape:
         raise ShapeError("unstack needs an array with axes. Got a 0-d array.")
     place = axis_of(axis, len(x.shape), "unstack")
-    return tuple(joining.unstack(x, axis=place)) if x.shape[place] else ()
+    if not x.shape[place]:
+        return ()
+    lead = (slice(None),) * place
+    tail = (slice(None),) * (len(x.shape) - place - 1)
+    parts = joining.unstack(x, axis=place)
+    if len(x.shape) == 1:
+        return tuple(parts)  # numbers, which are no views
+    return tuple(as_view(part, x, SLICED, (*lead, k, *tail)) for k, part in enumerate(parts))
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -229,12 +238,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _whole(count: Any) -> int:
-    try:
-        return int(count)
-    except (TypeError, ValueError):
+    if not is_whole(count):
         raise ArgumentTypeError(
-            f"Splitting needs a number of parts or a list of indices. Got {count!r}."
-        ) from None
+            f"Splitting needs a number of parts or a list of indices for indices_or_sections. "
+            f"Got {described(count)}."
+        )
+    return int(count)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -247,11 +256,26 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = axis_of(axis, len(x.shape), "array_split")
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
-        places = [min(k + length if k < 0 else k, length) for k in as_shape(indices_or_sections)]
+        places = [
+            min(k + length if k < 0 else k, length)
+            for k in as_shape(indices_or_sections, "indices_or_sections")
+        ]
         whole = [slice(None)] * axis
         starts, ends = [0, *places], [*places, length]
         return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]
-    return list(joining.array_split(x, _whole(indices_or_sections), axis))
+    return _as_slices(x, joining.array_split(x, _whole(indices_or_sections), axis), axis)
+
+
+def _as_slices(x: Any, parts: list[Any], axis: int) -> list[Any]:
+    """Return adjacent parts of `x` along an axis as views."""
+    start = 0
+    for part in parts:
+        stop = start + part.shape[axis]
+        index = [slice(None)] * len(x.shape)
+        index[axis] = slice(start, stop, 1)
+        as_view(part, x, SLICED, tuple(index))
+        start = stop
+    return list(parts)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:

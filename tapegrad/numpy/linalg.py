@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
@@ -433,3 +434,5 @@ __all__ = [
     "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
     "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

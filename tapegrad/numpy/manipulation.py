@@ -1,8 +1,12 @@
-"""Shape manipulation: reshape, transpose, broadcast, flip, roll, repeat."""
+"""Shape manipulation: reshape, transpose, broadcast, flip, roll, repeat.
+
+Results are views where NumPy returns views: a write to one reaches the array it was made from.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +17,20 @@ from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import as_array, dtype_of, refuse_order, side_by_side
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape, full_like_p
+from tapegrad.ops.indexing.index_plan import parse_basic
+from tapegrad.ops.indexing.views import (
+    PERMUTED,
+    READ_ONLY,
+    RESHAPED,
+    SLICED,
+    as_view,
+    is_contiguous,
+    is_free_to_reshape,
+)
 from tapegrad.ops.shape import functions as shape, rearranging
 
 Axes = Any
+_ALL = slice(None)
 
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
@@ -27,10 +42,9 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
     x = as_array(a)
     if order == "F":
         wanted = _reshaped(x, as_shape(shape)[::-1])
-        return permute_dims(_new_shape(permute_dims(x), wanted))
+        return permute_dims(_new_shape(permute_dims(x), wanted, copy))
     refuse_order(order)
-    wanted = _reshaped(x, as_shape(shape))
-    return identity(_new_shape(x, wanted)) if copy else _new_shape(x, wanted)
+    return _new_shape(x, _reshaped(x, as_shape(shape)), copy)
 
 
 def _reshaped(x: Any, wanted: tuple[int, ...]) -> tuple[int, ...]:
@@ -41,8 +55,41 @@ def _reshaped(x: Any, wanted: tuple[int, ...]) -> tuple[int, ...]:
     return wanted
 
 
-def _new_shape(x: Any, wanted: tuple[int, ...]) -> Any:
-    return shape.reshape(x, wanted)
+def _new_shape(x: Any, wanted: tuple[int, ...], copy: Any) -> Any:
+    result = shape.reshape(x, wanted)
+    if copy:
+        return identity(result)
+    wanted = tuple(result.shape)
+    if is_free_to_reshape(x, wanted):
+        return as_view(result, x, RESHAPED, wanted)
+    if copy is False:
+        raise ArgumentError(f"reshape must copy to turn shape {x.shape} into {wanted} here.")
+    return result
+
+
+def _permuted(function: Any, x: Any, *options: Any) -> Any:
+    """Return `function(x, *options)`, which permutes the axes, as a view."""
+    result = function(x, *options)
+    hashable = tuple([tuple(o) if isinstance(o, list) else o for o in options])
+    return as_view(result, x, PERMUTED, _order(function, len(x.shape), hashable))
+
+
+@lru_cache(maxsize=1024)
+def _order(function: Any, ndim: int, options: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the order of the axes after a function of NumPy's has permuted them."""
+    strides = range(ndim)  # axis k has stride k, so the strides of the result name its axes
+    axes = np.lib.stride_tricks.as_strided(np.zeros(()), [1] * ndim, strides)
+    order: tuple[int, ...] = _NUMPY_NAMES[function](axes, *options).strides
+    return order
+
+
+_NUMPY_NAMES: dict[Any, Any] = {
+    shape.permute_dims: np.transpose,
+    shape.matrix_transpose: np.matrix_transpose,
+    shape.swapaxes: np.swapaxes,
+    shape.moveaxis: np.moveaxis,
+    shape.rollaxis: np.rollaxis,
+}
 
 
 def ravel(a: Any, order: str = "C") -> Any:
@@ -51,7 +98,12 @@ def ravel(a: Any, order: str = "C") -> Any:
     >>> ravel([[1, 2], [3, 4]]).tolist(), ravel([[1, 2], [3, 4]], "F").tolist()
     ([1, 2, 3, 4], [1, 3, 2, 4])
     """
-    return reshape(a, (math.prod(as_array(a).shape),), order)
+    x = as_array(a)
+    if order == "F":
+        x = permute_dims(x)
+    else:
+        refuse_order(order)
+    return _new_shape(x, (math.prod(x.shape),), copy=None if is_contiguous(x) else True)
 
 
 def permute_dims(a: Any, axes: Any = None) -> Any:
@@ -60,7 +112,7 @@ def permute_dims(a: Any, axes: Any = None) -> Any:
     >>> permute_dims([[1, 2, 3]]).shape
     (3, 1)
     """
-    return shape.permute_dims(as_array(a), axes)
+    return _permuted(shape.permute_dims, as_array(a), axes)
 
 
 transpose = permute_dims
@@ -72,7 +124,7 @@ def matrix_transpose(x: Any, /) -> Any:
     >>> matrix_transpose([[1, 2, 3]]).shape
     (3, 1)
     """
-    return shape.matrix_transpose(as_array(x))
+    return _permuted(shape.matrix_transpose, as_array(x))
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
@@ -81,7 +133,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     >>> swapaxes([[1, 2, 3]], 0, 1).shape
     (3, 1)
     """
-    return shape.swapaxes(as_array(a), axis1, axis2)
+    return _permuted(shape.swapaxes, as_array(a), axis1, axis2)
 
 
 def moveaxis(a: Any, source: Axes, destination: Axes) -> Any:
@@ -90,7 +142,7 @@ def moveaxis(a: Any, source: Axes, destination: Axes) -> Any:
     >>> moveaxis([[1, 2, 3]], 0, -1).shape
     (3, 1)
     """
-    return shape.moveaxis(as_array(a), source, destination)
+    return _permuted(shape.moveaxis, as_array(a), source, destination)
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
@@ -99,7 +151,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     >>> rollaxis([[1, 2, 3]], 1).shape
     (3, 1)
     """
-    return shape.rollaxis(as_array(a), axis, start)
+    return _permuted(shape.rollaxis, as_array(a), axis, start)
 
 
 def expand_dims(a: Any, axis: Any) -> Any:
@@ -114,7 +166,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
         raise IndexOutOfRangeError(
             f"expand_dims got axis {axis} for an array of {len(x.shape)} axes."
         )
-    return shape.expand_dims(x, axis)
+    return _with_other_axes(x, shape.expand_dims(x, axis))
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
@@ -124,7 +176,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     [1, 2]
     """
     x = as_array(a)
-    return x if axis == () else shape.squeeze(x, axis)
+    return x if axis == () else _with_other_axes(x, shape.squeeze(x, axis))
+
+
+def _with_other_axes(x: Any, result: Any) -> Any:
+    """Return a result with more or fewer axes of length 1 as a view of `x`."""
+    return as_view(result, x, RESHAPED, tuple(result.shape))
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -155,8 +212,9 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 def _several(function: Any, arys: tuple[Any, ...]) -> Any:
-    result = function(*[as_array(a) for a in arys])
-    return tuple(result) if len(arys) != 1 else result
+    arrays = [as_array(a) for a in arys]
+    views = [_with_other_axes(x, function(x)) if len(x.shape) < 3 else x for x in arrays]
+    return tuple(views) if len(arys) != 1 else views[0]
 
 
 # Broadcasting
@@ -168,7 +226,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     >>> broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return _broadcast(as_array(array), as_shape(shape))
+    x = as_array(array)
+    return as_view(_broadcast(x, as_shape(shape)), x, READ_ONLY, "broadcast_to")
 
 
 def _broadcast(x: Any, wanted: tuple[int, ...]) -> Any:
@@ -183,8 +242,12 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     """
     others = [k for k, arg in enumerate(args) if arg is None or isinstance(arg, str)]
     given = [arg for k, arg in enumerate(args) if k not in others]
-    tensors = shape.broadcast_arrays(*side_by_side(*given))
-    result = list(tensors)
+    arrays = side_by_side(*given)
+    tensors = shape.broadcast_arrays(*arrays)
+    result = [
+        x if x.shape == tensor.shape else as_view(tensor, x, READ_ONLY, "broadcast_arrays")
+        for x, tensor in zip(arrays, tensors, strict=True)
+    ]
     for k in others:  # matplotlib passes None and strings next to lengths
         result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))
     return tuple(result)
@@ -213,7 +276,11 @@ def flip(m: Any, axis: Any = None) -> Any:
     >>> flip([1, 2, 3]).tolist()
     [3, 2, 1]
     """
-    return rearranging.flip(as_array(m), axis)
+    x = as_array(m)
+    result = rearranging.flip(x, axis)
+    reversed_axes = normalize_axes(axis, len(x.shape), "flip")
+    order = [slice(None, None, -1) if k in reversed_axes else _ALL for k in range(len(x.shape))]
+    return as_view(result, x, SLICED, parse_basic(tuple(order), x.shape))
 
 
 def fliplr(m: Any) -> Any:
@@ -222,7 +289,7 @@ def fliplr(m: Any) -> Any:
     >>> fliplr([[1, 2]]).tolist()
     [[2, 1]]
     """
-    return rearranging.fliplr(as_array(m))
+    return flip(m, 1)
 
 
 def flipud(m: Any) -> Any:
@@ -231,7 +298,7 @@ def flipud(m: Any) -> Any:
     >>> flipud([1, 2]).tolist()
     [2, 1]
     """
-    return rearranging.flipud(as_array(m))
+    return flip(m, 0)
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
@@ -240,7 +307,16 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     >>> rot90([[1, 2], [3, 4]]).tolist()
     [[2, 4], [1, 3]]
     """
-    return rearranging.rot90(as_array(m), k, axes)
+    x = as_array(m)
+    first, second = (normalize_axis(axis, len(x.shape), "rot90") for axis in axes)
+    if first == second:
+        raise ArgumentError(f"rot90 needs two different axes. Got {tuple(axes)}.")
+    quarters = k % 4
+    if quarters == 1:
+        return swapaxes(flip(x, second), first, second)
+    if quarters == 3:
+        return flip(swapaxes(x, first, second), second)
+    return flip(x, (first, second) if quarters else ())
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
@@ -251,9 +327,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """
     x = as_array(a)
     if axis is None:
-        total = sum(as_shape(shift))
+        total = sum(as_shape(shift, "shift"))
         return rearranging.roll(x, total)
-    shifts, axes = as_shape(shift), as_shape(axis)
+    shifts, axes = as_shape(shift, "shift"), as_shape(axis, "axis")
     pairs = max(len(shifts), len(axes))
     if not {len(shifts), len(axes)} <= {1, pairs}:
         raise ShapeError(f"roll needs a shift for each axis. Got {shift} for axes {axis}.")
@@ -262,7 +338,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for k in range(pairs):
         place = normalize_axis(axes[k % len(axes)], len(x.shape), "roll")
         amounts[place] = amounts.get(place, 0) + shifts[k % len(shifts)]
-    return rearranging.roll(x, tuple(amounts.values()), tuple(amounts)) if amounts else x
+    if not amounts:
+        return identity(x)
+    return rearranging.roll(x, tuple(amounts.values()), tuple(amounts))
 
 
 def tile(A: Any, reps: Any) -> Any:
@@ -271,7 +349,7 @@ def tile(A: Any, reps: Any) -> Any:
     >>> tile([1, 2], 2).tolist()
     [1, 2, 1, 2]
     """
-    return rearranging.tile(as_array(A), as_shape(reps))
+    return rearranging.tile(as_array(A), as_shape(reps, "reps"))
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
@@ -289,7 +367,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     >>> resize([1, 2, 3], (2, 2)).tolist()
     [[1, 2], [3, 1]]
     """
-    x, wanted = ravel(a), as_shape(new_shape)
+    x, wanted = ravel(a), as_shape(new_shape, "new_shape")
     size = math.prod(wanted)
     if any([n < 0 for n in wanted]):
         raise ArgumentError(f"resize needs nonnegative lengths. Got {wanted}.")

@@ -6,10 +6,10 @@ use.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_function
 from tapegrad.core.values.array_interface import Function
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import (
@@ -23,7 +23,7 @@ from tapegrad.numpy import (
     searching,
 )
 from tapegrad.numpy.at import Places
-from tapegrad.numpy.values import as_array, check_cast, dtype_of, refuse_order, with_dtype
+from tapegrad.numpy.values import as_array, beside, check_cast, dtype_of, refuse_order, with_dtype
 from tapegrad.ops.elementwise.arithmetic import conj as conjugated
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import functions as shape
@@ -61,8 +61,8 @@ def astype(
 
 
 def flatten(self: Any, order: str = "C") -> Any:
-    """Return the flattened array."""
-    return manipulation.ravel(self, order)
+    """Return a flattened copy."""
+    return creation.copy(manipulation.ravel(self, order))
 
 
 def conj(self: Any) -> Any:
@@ -100,6 +100,16 @@ def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None
     return indexing.compress(condition, self, axis, out)
 
 
+def dot(self: Any, b: Any, out: Any = None) -> Any:
+    """Return the dot product with an array, which takes the dtype it has next to an operator."""
+    return products.dot(self, beside(b, self), out)
+
+
+def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+    """Clip to an interval, whose ends take the dtype that they have next to an operator."""
+    return parts.clip(self, beside(min, self), beside(max, self), out, **options)
+
+
 def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     """Return the array on another device; gradients flow back to this device."""
     if stream is not None:
@@ -113,14 +123,10 @@ def tobytes(self: Any, order: str = "C") -> bytes:
 
 
 def strides(self: Any) -> tuple[int, ...]:
-    """Return the strides in bytes of a contiguous copy on the host.
-
-    >>> import tapegrad
-    >>> tapegrad.constant([[1.0, 2.0], [3.0, 4.0]]).strides
-    (8, 4)
-    """
-    sizes = tuple(self.shape)
-    return tuple(self.dtype.itemsize * math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    """Raise AttributeError: code that reads strides would use them on a copy with other strides."""
+    raise AttributeError(
+        "A tensor has no strides, because its memory belongs to its backend. Take x.numpy() first."
+    )
 
 
 _UNDER_THEIR_NAMES = (
@@ -129,9 +135,23 @@ _UNDER_THEIR_NAMES = (
     *(reductions.ptp, reductions.std, reductions.sum, reductions.var),
     *(searching.argpartition, searching.argsort, searching.nonzero, searching.searchsorted),
     *(manipulation.ravel, manipulation.repeat, manipulation.squeeze, manipulation.swapaxes),
-    *(creation.copy, indexing.take, parts.clip, parts.round),
-    *(products.diagonal, products.dot, products.trace),
-    *(astype, compress, conj, fill, flatten, partition, put, reshape, sort, to_device, tobytes),
+    *(creation.copy, indexing.take, parts.round),
+    *(products.diagonal, products.trace),
+    *(
+        astype,
+        clip,
+        compress,
+        conj,
+        dot,
+        fill,
+        flatten,
+        partition,
+        put,
+        reshape,
+        sort,
+        to_device,
+        tobytes,
+    ),
     transpose,
 )
 METHODS: Mapping[str, Function] = {
@@ -148,3 +168,6 @@ PROPERTIES: Mapping[str, Function] = {
     "real": lambda self: parts.real(self),
     "strides": strides,
 }
+
+for _method in METHODS.values():
+    check_function(_method)

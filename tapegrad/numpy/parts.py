@@ -35,6 +35,8 @@ from tapegrad.ops.elementwise import (
     trigonometric,
 )
 from tapegrad.ops.elementwise.selection import where as choose
+from tapegrad.ops.indexing.views import IMAGINARY_PART, READ_ONLY, REAL_PART, as_view
+from tapegrad.ops.kinds import is_complex
 
 
 def real(val: Any) -> Any:
@@ -43,7 +45,8 @@ def real(val: Any) -> Any:
     >>> real([1 + 2j]).tolist()
     [1.0]
     """
-    return complex_numbers.real(as_array(val))
+    x = as_array(val)
+    return as_view(complex_numbers.real(x), x, REAL_PART, None)
 
 
 def imag(val: Any) -> Any:
@@ -52,7 +55,9 @@ def imag(val: Any) -> Any:
     >>> imag([1 + 2j]).tolist()
     [2.0]
     """
-    return complex_numbers.imag(as_array(val))
+    x = as_array(val)
+    kind = IMAGINARY_PART if is_complex(x) else READ_ONLY
+    return as_view(complex_numbers.imag(x), x, kind, "imag of a real array")
 
 
 def angle(z: Any, deg: bool = False) -> Any:
@@ -199,11 +204,13 @@ def nan_to_num(
     x = as_array(x)
     kind = dtype_of(x).kind
     if kind in "biu":
-        return identity(x)
+        return identity(x) if copy else x
     if kind == "c":
         parts = [selection.nan_to_num(p, True, nan, posinf, neginf) for p in (real(x), imag(x))]
-        return complex_numbers.complex(*parts)
-    return selection.nan_to_num(x, copy, nan, posinf, neginf)
+        result = complex_numbers.complex(*parts)
+    else:
+        result = selection.nan_to_num(x, True, nan, posinf, neginf)
+    return result if copy else deliver(result, x)
 
 
 def isposinf(x: Any, out: Any = None) -> Any:

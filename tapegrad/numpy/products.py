@@ -22,6 +22,7 @@ from tapegrad.numpy.values import (
     with_dtype,
 )
 from tapegrad.ops.elementwise.arithmetic import conj
+from tapegrad.ops.indexing.views import READ_ONLY, as_view
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.products import einsum as einsum_module, functions as products
 from tapegrad.ops.reduction import primitives as reduction
@@ -341,6 +342,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ArgumentError(f"diagonal needs two different axes. Got axis {axis1} twice.")
     rows, columns = x.shape[axis1], x.shape[axis2]
     if -rows < offset < columns:
-        return diagonal_of(x, offset, axis1, axis2)
+        return as_view(diagonal_of(x, offset, axis1, axis2), x, READ_ONLY, "diagonal")
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
     return moved[..., 0, :0] if rows else moved[..., :0, 0].sum(-1)[..., None][..., :0]

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.random import SeedSequence
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.orders import LARGEST_INT, Draws
 from tapegrad.numpy.streams import BitGenerator, size_for, word_of
 from tapegrad.numpy.values import deliver
@@ -192,3 +193,5 @@ __all__ = [
 __all__ += [
     name for name, value in [*globals().items()] if getattr(value, "__self__", None) is _global
 ]
+
+_check_calls(globals(), __all__)

@@ -36,10 +36,12 @@ def arange(
     ([0, 1, 2], [1.0, 1.5])
     """
     kind = args[0] if args else dtype
-    ends = [x.numpy() if isinstance(x, Tensor) else x for x in (start, stop, step)]
+    if stop is None:
+        start, stop = 0, start
+    # The numbers depend on start and step, whose derivatives are lost: tapes warn of `asarray`.
+    start, step = [np.asarray(x) if isinstance(x, Tensor) else x for x in (start, step)]
+    ends = [start, stop.numpy() if isinstance(stop, Tensor) else stop, step]
     native = None if kind is None else numpy_dtype(kind)
-    if ends[1] is None:
-        ends[0], ends[1] = 0, ends[0]
     if not ends[2]:
         raise ArgumentError("arange needs a nonzero step.")
     with on_device(device):

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad import special_functions as composed
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.ufuncs import Binary, Unary
 from tapegrad.numpy.values import as_arrays, floating
-from tapegrad.ops.elementwise import bessel, exponential, sigmoids, special_functions as special
-from tapegrad.ops.elementwise.special_functions import lgamma
 from tapegrad.special_functions import (
     betainc,
     factorial,
@@ -39,30 +38,30 @@ def _binary(function: Callable[[Any, Any], Any]) -> Binary:
 
 # The normal distribution and the error function
 
-erf = _unary(special.erf)
-erfc = _unary(special.erfc)
-erfcx = _unary(special.erfcx)
-erfinv = _unary(special.erfinv)
-erfcinv = _unary(special.erfcinv)
-ndtr = _unary(special.ndtr)
-ndtri = _unary(special.ndtri)
-log_ndtr = _unary(special.log_ndtr)
-dawsn = _unary(special.dawsn)
-logit = _unary(sigmoids.logit)
-expit = _unary(sigmoids.sigmoid, "expit")
-log_expit = _unary(sigmoids.log_sigmoid, "log_expit")
+erf = _unary(composed.erf)
+erfc = _unary(composed.erfc)
+erfcx = _unary(composed.erfcx)
+erfinv = _unary(composed.erfinv)
+erfcinv = _unary(composed.erfcinv)
+ndtr = _unary(composed.ndtr)
+ndtri = _unary(composed.ndtri)
+log_ndtr = _unary(composed.log_ndtr)
+dawsn = _unary(composed.dawsn)
+logit = _unary(composed.logit)
+expit = _unary(composed.expit)
+log_expit = _unary(composed.log_expit)
 
 # Gamma and beta functions
 
-gammaln = _unary(lgamma, "gammaln")
-loggamma = _unary(lgamma, "loggamma")
+gammaln = _unary(composed.gammaln)
+loggamma = _unary(composed.loggamma)
 gammasgn = _unary(composed.gammasgn)
 gamma = _unary(composed.gamma)
 rgamma = _unary(composed.rgamma)
-digamma = psi = _unary(special.digamma, "psi")
-polygamma = _binary(special.polygamma)
-zeta = _binary(special.zeta)
-betaln = _binary(special.betaln)
+digamma = psi = _unary(composed.psi, "psi")
+polygamma = _binary(composed.polygamma)
+zeta = _binary(composed.zeta)
+betaln = _binary(composed.betaln)
 beta = _binary(composed.beta)
 poch = _binary(composed.poch)
 
@@ -79,27 +78,27 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 # Bessel functions
 
-j0 = _unary(bessel.bessel_j0, "j0")
-j1 = _unary(bessel.bessel_j1, "j1")
-y0 = _unary(bessel.bessel_y0, "y0")
-y1 = _unary(bessel.bessel_y1, "y1")
-i0 = _unary(bessel.bessel_i0, "i0")
-i1 = _unary(bessel.bessel_i1, "i1")
-i0e = _unary(bessel.bessel_i0e, "i0e")
-i1e = _unary(bessel.bessel_i1e, "i1e")
-k0 = _unary(bessel.bessel_k0, "k0")
-k1 = _unary(bessel.bessel_k1, "k1")
-k0e = _unary(bessel.bessel_k0e, "k0e")
-k1e = _unary(bessel.bessel_k1e, "k1e")
+j0 = _unary(composed.j0)
+j1 = _unary(composed.j1)
+y0 = _unary(composed.y0)
+y1 = _unary(composed.y1)
+i0 = _unary(composed.i0)
+i1 = _unary(composed.i1)
+i0e = _unary(composed.i0e)
+i1e = _unary(composed.i1e)
+k0 = _unary(composed.k0)
+k1 = _unary(composed.k1)
+k0e = _unary(composed.k0e)
+k1e = _unary(composed.k1e)
 
 # Integrals, entropies and functions that are defined at zero
 
-expi = _unary(special.expint, "expi")
-spence = _unary(special.spence)
+expi = _unary(composed.expi)
+spence = _unary(composed.spence)
 exp1 = _unary(composed.exp1)
 entr = _unary(composed.entr)
-xlogy = _binary(exponential.xlogy)
-xlog1py = _binary(exponential.xlog1py)
+xlogy = _binary(composed.xlogy)
+xlog1py = _binary(composed.xlog1py)
 rel_entr = _binary(composed.rel_entr)
 kl_div = _binary(composed.kl_div)
 boxcox = _binary(composed.boxcox)
@@ -121,3 +120,5 @@ __all__ = [
     "polygamma", "psi", "rel_entr", "rgamma", "softmax", "spence", "xlog1py", "xlogy", "y0",
     "y1", "zeta",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

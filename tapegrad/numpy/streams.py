@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import floating, is_array
 from tapegrad.ops.elementwise.selection import where
@@ -25,7 +26,7 @@ def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
     """
     if size is None:
         return np.broadcast_shapes(*[tuple(np.shape(p)) for p in parameters])
-    return tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
+    return check_wholes("size", size)
 
 
 def size_for(size: Any, out: Any) -> Any:

@@ -13,6 +13,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import moveaxis
 from tapegrad.numpy.values import as_array, dtype_of
 from tapegrad.ops.indexing.functions import getitem
+from tapegrad.ops.indexing.views import READ_ONLY, as_view
 from tapegrad.ops.shape.functions import reshape
 
 
@@ -54,7 +55,8 @@ def as_strided(
         raise ShapeError(
             f"Shape {wanted} with strides {tuple(steps)} exceeds the array of shape {lengths}."
         )
-    return getitem(reshape(x, (-1,)), places)
+    windows = getitem(reshape(x, (-1,)), places)
+    return as_view(windows, x, READ_ONLY, "as_strided")
 
 
 def sliding_window_view(
@@ -74,7 +76,7 @@ def sliding_window_view(
         raise ArgumentTypeError(
             "Windows of tensors are copies, so writeable=True is not supported."
         )
-    x = as_array(x)
+    array = x = as_array(x)
     rank = len(x.shape)
     sizes = (window_shape,) if isinstance(window_shape, int) else tuple(window_shape)
     given = range(rank) if axis is None else (axis,) if isinstance(axis, int) else axis
@@ -90,4 +92,4 @@ def sliding_window_view(
             raise ShapeError(f"A window of {size} does not fit into axis {k} of shape {x.shape}.")
         starts = np.arange(count)[:, None] + np.arange(size)
         x = moveaxis(getitem(x, (*[slice(None)] * k, starts)), k + 1, -1)
-    return x
+    return as_view(x, array, READ_ONLY, "sliding_window_view")

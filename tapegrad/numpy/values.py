@@ -16,7 +16,13 @@ from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.values import host
-from tapegrad.core.values.convert import NUMBERS, adapted, device_array, to_host_array
+from tapegrad.core.values.convert import (
+    NUMBERS,
+    adapted,
+    device_array,
+    to_host_array,
+    to_tensor,
+)
 from tapegrad.core.values.dtypes import DType, as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
@@ -42,7 +48,7 @@ def as_array(value: Any, near: Any = None) -> Any:
     if kind is Tensor or kind in INTERPRETERS:
         return value
     if kind is Variable:
-        return value.value()
+        return value.shared_value()
     if kind in (list, tuple) and holds_tensors(value):
         return stack(as_arrays(value))
     if active_stack() is RAW and find_backend(kind) is not None:
@@ -60,7 +66,7 @@ def as_array(value: Any, near: Any = None) -> Any:
 
 
 def _placed(array: np.ndarray, near: Any) -> Tensor:
-    near = near.value() if type(near) is Variable else near
+    near = near.shared_value() if type(near) is Variable else near
     while type(near) in INTERPRETERS:
         near = near.tensor
     if isinstance(near, Tensor):
@@ -164,6 +170,22 @@ def operands(x1: Any, x2: Any) -> tuple[Any, Any]:
         return as_array(x1, second), second
     first = as_array(x1)
     return first, as_array(x2, first)
+
+
+def beside(value: Any, x: Any) -> Any:
+    """Return an operand of a method of the array `x`, with the dtype it has next to an operator.
+
+    >>> beside([0.5], as_array(np.float32(1.0))).dtype
+    <dtype: 'float32'>
+    """
+    if value is None or type(value) in NUMBERS or is_array(value):
+        return value
+    if isinstance(value, list | tuple) and holds_tensors(value):
+        return as_array(value, x)
+    near = x.shared_value() if type(x) is Variable else x
+    while type(near) in INTERPRETERS:
+        near = near.tensor
+    return to_tensor(value, like=near)
 
 
 def as_array_like(value: Any, x: Any) -> Any:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_count, check_whole, check_wholes
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values import host
-from tapegrad.core.values.convert import copy_of_device_array, to_host_array, to_tensor
+from tapegrad.core.values.convert import adapted, copy_of_device_array, to_host_array, to_tensor
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.kinds import require_integers
 from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
 full_like_p = nondifferentiable(
@@ -40,12 +44,14 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     >>> constant([[1.0, 2.0]]).shape
     (1, 2)
     """
-    if isinstance(value, Tensor):
+    # A list of tensors is stacked, so that tapes record it.
+    value = value.value() if isinstance(value, Variable) else adapted(value)
+    if isinstance(value, Tensor) or type(value) in INTERPRETERS:
         if dtype is not None and value.dtype != dtype:
             raise ShapeError(
                 f"constant got a {value.dtype} tensor and dtype={dtype}. Use cast to convert it."
             )
-        return value if shape is None else _with_shape(wrap(value.array), tuple(shape))
+        return value if shape is None else _with_shape(value, tuple(shape))
     copy = copy_of_device_array(value, dtype)
     if copy is not None:
         return wrap(copy) if shape is None else _with_shape(wrap(copy), tuple(shape))
@@ -71,7 +77,7 @@ def convert_to_tensor(
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
     """
-    tensor = to_tensor(value, dtype)
+    tensor = value.value() if isinstance(value, Variable) else to_tensor(value, dtype)
     if dtype is not None and tensor.dtype != dtype:
         raise ShapeError(
             f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "
@@ -129,11 +135,17 @@ def as_constant(value: np.ndarray) -> Tensor:
     return wrap(host.place(value))
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape as a tuple, from an int, a sequence of ints, or an integer tensor."""
-    if isinstance(shape, int) or getattr(shape, "shape", None) == ():
-        return (int(shape),)
-    return tuple(int(n) for n in shape)
+def as_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
+    """Return a shape as a tuple, from an int, a sequence of ints, or an integer tensor.
+
+    `name` is the argument that an error names.
+    """
+    if type(shape) is tuple or type(shape) is list:
+        try:
+            return tuple(map(index, shape))
+        except TypeError:
+            pass  # the check below names the item
+    return check_wholes(name, shape)
 
 
 def _filled(shape: Any, value: Any, dtype: Any) -> Any:
@@ -170,7 +182,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     value = as_operand(value)
     if len(value.shape):
         raise ShapeError(f"fill needs a scalar value. Got shape {value.shape}.")
-    return broadcast_p(value, shape=as_shape(dims))
+    return broadcast_p(value, shape=as_shape(dims, "dims"))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -199,10 +211,17 @@ def eye(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     columns = num_rows if num_columns is None else num_columns
-    matrix = as_constant(np.eye(int(num_rows), int(columns), k=k, dtype=numpy_dtype(dtype)))
+    matrix = as_constant(
+        np.eye(
+            check_count("num_rows", num_rows, "eye"),
+            check_count("num_columns", columns, "eye"),
+            k=k,
+            dtype=numpy_dtype(dtype),
+        )
+    )
     if batch_shape is None:
         return matrix
-    return broadcast_p(matrix, shape=(*as_shape(batch_shape), *matrix.shape))
+    return broadcast_p(matrix, shape=(*as_shape(batch_shape, "batch_shape"), *matrix.shape))
 
 
 def range(  # TensorFlow's name
@@ -218,6 +237,8 @@ def range(  # TensorFlow's name
     """
     if limit is None:
         start, limit = 0, start
+    # The numbers depend on start and delta, whose derivatives are lost: tapes warn of `asarray`.
+    start, delta = [np.asarray(x) if isinstance(x, Tensor) else x for x in (start, delta)]
     ends = [to_host_array(_to_numpy(value)) for value in (start, limit, delta)]
     if any(end.ndim for end in ends):
         raise ShapeError("range needs scalars for start, limit and delta.")
@@ -251,7 +272,7 @@ def linspace(start: Any, stop: Any, num: int = 50, name: str | None = None, axis
     >>> linspace(0.0, 1.0, 3).tolist()
     [0.0, 0.5, 1.0]
     """
-    start, stop, num = as_operand(start), as_operand(stop), int(num)
+    start, stop, num = as_operand(start), as_operand(stop), check_whole("num", num, "linspace")
     if num < 1:
         raise ArgumentError(f"linspace needs num >= 1. Got {num}.")
     start, stop = (x if x.dtype.is_differentiable else cast(x, "float32") for x in (start, stop))
@@ -322,8 +343,9 @@ def one_hot(
     [[0.0, 1.0], [1.0, 0.0]]
     """
     x = as_operand(indices)
+    require_integers("one_hot", "indices", x)
     rank = len(x.shape)
-    position = rank if axis is None or axis == -1 else int(axis)
+    position = rank if axis is None or axis == -1 else check_whole("axis", axis, "one_hot")
     if not 0 <= position <= rank:
         raise ShapeError(
             f"one_hot needs an axis between -1 and {rank} for indices of {rank} dimensions. "
@@ -334,4 +356,6 @@ def one_hot(
     given = next((value.dtype for value in (on, off) if hasattr(value, "dtype")), "float32")
     wanted = numpy_dtype(given if dtype is None else dtype)
     on, off = (value.item() if hasattr(value, "item") else value for value in (on, off))
-    return one_hot_p(x, depth=int(depth), on=on, off=off, axis=position, dtype=wanted)
+    return one_hot_p(
+        x, depth=check_count("depth", depth, "one_hot"), on=on, off=off, axis=position, dtype=wanted
+    )

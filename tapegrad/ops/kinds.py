@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.values.convert import NUMBERS
+from tapegrad.errors import DTypeError
 
 _KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 _BY_NAME = {"bool": "b", "int": "i", "uint": "u", "float": "f", "bfloat": "f", "complex": "c"}
@@ -42,6 +43,27 @@ def is_integer(value: Any) -> bool:
     (True, False)
     """
     return kind_of(value) in ("b", "i", "u")
+
+
+def require_floating(name: str, value: Any) -> None:
+    """Raise if a value has an integer or boolean dtype.
+
+    >>> require_floating("softmax", 1.0)
+    """
+    if is_integer(value):
+        raise DTypeError(
+            f"{name} needs floating-point values. Got {value.dtype}; cast them first, e.g. with "
+            "tapegrad.cast(x, 'float32')."
+        )
+
+
+def require_integers(name: str, what: str, value: Any) -> None:
+    """Raise if a value, such as a tensor of indices, has no integer dtype.
+
+    >>> require_integers("one_hot", "indices", 3)
+    """
+    if kind_of(value) not in ("i", "u", "b"):
+        raise DTypeError(f"{name} needs integers for {what}. Got {value.dtype}; cast them first.")
 
 
 def as_arrays(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -1,6 +1,9 @@
 """Optimizers with TensorFlow's interface: apply_gradients, minimize, clipping, schedules."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.optimizers.base import Optimizer
 from tapegrad.optimizers.rules import SGD, Adagrad, Adam, AdamW, RMSprop
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop"]
+
+_check_calls(globals(), __all__, ("__init__",))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.commit import Part, Progress, apply_parts, deferring_signals, restoring, store
+from tapegrad.core.observed import Observed
 from tapegrad.core.out_of_memory import attempt, recover
 from tapegrad.core.recorder import EMPTY, using_stack
+from tapegrad.core.update_lock import other_threads, updating
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
-from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable, live_variables
-from tapegrad.engine.grouped_updates import Group, UpdatePlan, key_of, make_plan
+from tapegrad.engine.grouped_updates import Batch, Group, UpdatePlan, key_of, make_plan
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting.cast import cast
@@ -26,7 +30,7 @@ from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
 
-class Optimizer:
+class Optimizer(Observed):
     """Base class of optimizers. A subclass defines `slots` and either `rule` or `update`.
 
     `slots` names the arrays that are kept per variable; `update` makes one step. `learning_rate` is
@@ -43,6 +47,8 @@ class Optimizer:
 
     slots: tuple[str, ...] = ()
     _needed = "update()"
+    unobserved = frozenset({"_plan", "_slots", "_known", "_averages"})
+    assigned_on_change = frozenset({"_words_without_decay", "_without_decay"})
     _by_number: tuple[str, ...] = ("_slots", "_averages", "_known", "_without_decay")
 
     def __init__(
@@ -146,9 +152,11 @@ class Optimizer:
     def _slots_of(self, variable: Variable) -> list[Variable]:
         slots = self._slots.get(variable.number)
         if slots is None:
-            slots = self._slots[variable.number] = self._new_slots(variable)
-            self._known[variable.number] = variable
+            # Registered last, so that an interrupt leaves a variable that is not known yet.
+            slots = self._new_slots(variable)
             self._note_decay(variable)
+            self._known[variable.number] = variable
+            self._slots[variable.number] = slots
         return slots
 
     def _new_slots(self, variable: Variable) -> list[Variable]:
@@ -189,11 +197,7 @@ class Optimizer:
         with using_stack(EMPTY):
             pairs, missing = checked_pairs(grads_and_vars)
             if missing:
-                warnings.warn(
-                    f"Gradients do not exist for variables {', '.join(missing)}; "
-                    "they are not changed.",
-                    stacklevel=2,
-                )
+                warnings.warn(f"Gradients do not exist for variables {missing}", stacklevel=2)
             if pairs:
                 self._apply(pairs)
         return self.iterations
@@ -249,36 +253,72 @@ class Optimizer:
         else:
             gradients = self._clipped(gradients)
         rate = self._rate if self._schedule is None else to_tensor(self.learning_rate, "float32")
-        count = self.iterations.array
-        self.iterations.array = count_update.kernel(type(count))(count)
-        here = Scalars(rate.array, self.iterations.array, self.further_scalars())
-        scalars = {self.iterations.device: here}
-        for device in plan.devices:
-            if device not in scalars:
-                scalars[device] = _scalars_on(here, device)
-        for group in plan.groups:
-            assert rule is not None
-            self._update_group(group, gradients, scalars[group.device], rule, factor)
-        for position, device in plan.singles:
-            self._step(gradients[position], pairs[position][1], scalars[device], rule)
+        if not (plan.groups or plan.can_fail or other_threads()):
+            self._apply_plan(plan, rule, pairs, gradients, factor, rate)
+            return
+        places = [variable for _, variable in pairs] + self.variables if plan.can_fail else []
+        # Python code launches the kernels of a group, which write in place.
+        with updating, restoring(places), deferring_signals() if plan.groups else nullcontext():
+            self._apply_plan(plan, rule, pairs, gradients, factor, rate)
+
+    def _apply_plan(
+        self,
+        plan: UpdatePlan,
+        rule: Rule | None,
+        pairs: list[tuple[Any, Variable]],
+        gradients: list[Any],
+        factor: Any,
+        rate: Any,
+    ) -> None:
+        """Make the step from checked and clipped gradients."""
+        counts = self._counts()
+        before = [variable.array for variable in counts]
+        parts: list[Part] = []
+        progress = Progress()
+        try:
+            count = self.iterations.array
+            self.iterations.array = count_update.kernel(type(count))(count)
+            here = Scalars(rate.array, self.iterations.array, self.further_scalars())
+            scalars = {self.iterations.device: here}
+            for device in plan.devices:
+                if device not in scalars:
+                    scalars[device] = _scalars_on(here, device)
+            for group in plan.groups:
+                assert rule is not None
+                parts += self._group_parts(group, gradients, scalars[group.device], rule, factor)
+            for batch in plan.batches:
+                parts.append((self._batch_part, (batch, pairs, gradients, scalars, rule)))
+            apply_parts(parts, progress)
+        except BaseException:
+            if not progress.stored:
+                store(counts, before)
+            raise
+
+    def _counts(self) -> list[Variable]:
+        """Return the variables that change before the first parameter does."""
+        return [self.iterations]
 
     def _make_plan(self, pairs: list[tuple[Any, Variable]], rule: Rule | None) -> UpdatePlan:
         for _, variable in pairs:
             self._slots_of(variable)
         name = None if rule is None else rule.primitive.name
-        return make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
+        plan = make_plan(pairs, name, self._slots_of, self._averages, self._without_decay)
+        kinds = [type(self), *[type(v.constraint) for _, v in pairs if v.constraint is not None]]
+        plan.can_fail = not all(kind.__module__.startswith("tapegrad.") for kind in kinds)
+        return plan
 
-    def _update_group(
+    def _group_parts(
         self, group: Group, gradients: list[Any], scalars: Scalars, rule: Rule, factor: Any
-    ) -> None:
-        """Make the step of a group, then apply constraints and averages of single variables."""
+    ) -> list[Part]:
+        """Return the step of a group, then constraints and averages of single variables."""
         share = 0.0 if self.ema_momentum is None else 1.0 - self.ema_momentum
         amount = self.weight_decay or 0.0
         arguments = (gradients, scalars, rule.params, amount, share, factor)
         what = f"The step of {len(group.variables)} variables"
-        attempt(what, group.update, *arguments, on=scalars.rate)
-        for variable in group.variables_to_finish(self.ema_momentum is not None):
-            self._finish(variable, scalars, group.averaged)
+        step = partial(attempt, what, group.updated, on=scalars.rate)
+        finished = group.variables_to_finish(self.ema_momentum is not None)
+        rest: list[Part] = [(self._finished, (v, scalars, group.averaged)) for v in finished]
+        return [(step, arguments), *rest]
 
     def further_scalars(self) -> tuple[Any, ...]:
         """Return other numbers that the rule reads, as arrays. `iterations` includes this step."""
@@ -293,29 +333,67 @@ class Optimizer:
             return clipping.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return gradients
 
-    def _step(self, gradient: Any, variable: Variable, scalars: Scalars, rule: Rule | None) -> None:
+    def _batch_part(
+        self,
+        batch: Batch,
+        pairs: list[tuple[Any, Variable]],
+        gradients: list[Any],
+        scalars: dict[str, Scalars],
+        rule: Rule | None,
+    ) -> tuple[list[Variable], list[Any]]:
+        """Return variables with their slots and averages, and their arrays after a step."""
+        arrays: list[Any] = []
+        if batch.places is not None and rule is not None and self.ema_momentum is None:
+            try:
+                for k, device in batch.singles:
+                    variable = pairs[k][1]
+                    slots = self._slots[variable.number]
+                    arrays += self._updated(gradients[k], variable, slots, scalars[device], rule)
+                return batch.places, arrays
+            except MemoryError:  # the way below frees memory and tries again
+                arrays.clear()
+        places: list[Variable] = []
+        for k, device in batch.singles:
+            one, new = self._single_part(gradients[k], pairs[k][1], scalars[device], rule)
+            places += one
+            arrays += new
+        return places, arrays
+
+    def _single_part(
+        self, gradient: Any, variable: Variable, scalars: Scalars, rule: Rule | None
+    ) -> tuple[list[Variable], Sequence[Any]]:
+        """Return a variable with its slots and average, and their arrays after a step."""
         slots = self._slots.get(variable.number) or self._slots_of(variable)
         try:
-            p, *arrays = self._updated(gradient, variable, slots, scalars, rule)
+            arrays = self._updated(gradient, variable, slots, scalars, rule)
         except MemoryError as error:
             again = partial(self._updated, gradient, variable, slots, scalars, rule)
             what = f"The step of {variable.name!r}"
-            p, *arrays = recover(what, (variable.array,), again, error)
-        variable.array = p
-        for slot, array in zip(slots, arrays):
-            slot.array = array
-        if variable.constraint is not None or self.ema_momentum is not None:
-            self._finish(variable, scalars, averaged=False)
+            arrays = recover(what, (variable.array,), again, error)
+        if variable.constraint is None and self.ema_momentum is None:
+            return [variable, *slots], arrays
+        p, *others = arrays
+        places, finished = self._finished(variable, scalars, False, p)
+        return [*places, *slots], [*finished, *others]
 
-    def _finish(self, variable: Variable, scalars: Scalars, averaged: bool) -> None:
-        """Apply the constraint, and update the average unless that is done (`averaged`)."""
+    def _finished(
+        self, variable: Variable, scalars: Scalars, averaged: bool, p: Any = None
+    ) -> tuple[list[Variable], list[Any]]:
+        """Return a variable and its average, unless that is done (`averaged`), and their arrays.
+
+        The constraint is applied to `p`, by default the array of the variable.
+        """
+        p = variable.array if p is None else p
         if variable.constraint is not None:
-            variable.assign(variable.constraint(variable.value()), read_value=False)
-        if self.ema_momentum is not None and not averaged:
-            average = self._average_of(variable)
-            move = average_update.kernel(type(average.array))
-            share = 1.0 - self.ema_momentum
-            (average.array,) = move(average.array, variable.array, scalars.step, share=share)
+            p = variable.fitted(variable.constraint(wrap(p)))
+        if self.ema_momentum is None or averaged:
+            return [variable], [p]
+        average = self._averages.get(variable.number)
+        if average is None:
+            average = self._average_of(variable, p)
+        move = average_update.kernel(type(average.array))
+        (new,) = move(average.array, p, scalars.step, share=1.0 - self.ema_momentum)
+        return [variable, average], [p, new]
 
     def _updated(
         self,
@@ -337,12 +415,13 @@ class Optimizer:
             return rule.apply(p, gradient.array, arrays, scalars)
         return self.update(p, gradient.array, arrays, scalars)
 
-    def _average_of(self, variable: Variable) -> Variable:
-        """Return the average of a variable; a new one starts at the variable's value."""
+    def _average_of(self, variable: Variable, start: Any = None) -> Variable:
+        """Return the average of a variable; a new one starts at `start` or its value."""
         average = self._averages.get(variable.number)
         if average is None:
             label = f"{variable.name.removesuffix(':0')}/average"
-            average = Variable(variable.value(), trainable=False, name=label)
+            value = variable.value() if start is None else wrap(start)
+            average = Variable(value, trainable=False, name=label)
             self._averages[variable.number] = average
             self._plan = None
         return average
@@ -379,9 +458,11 @@ class Optimizer:
         >>> float(w)
         0.25
         """
-        for number, average in self._averages.items():
-            variable = self._known[number]
-            variable.array, average.array = average.array, variable.array
+        averages = list(self._averages.values())
+        variables = [self._known[number] for number in self._averages]
+        with updating:
+            places = [*variables, *averages]
+            store(places, [place.array for place in (*averages, *variables)])
 
 
 def _scalars_on(scalars: Scalars, device: str) -> Scalars:

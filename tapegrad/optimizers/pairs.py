@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from tapegrad.autodiff.explain import why_without_gradient
+from tapegrad.core.argument_checks import refuse
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.index_check import refuse_out_of_range
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor
@@ -16,11 +21,16 @@ from tapegrad.ops.casting.cast import cast
 _PAIR = (tuple, list)
 
 
-def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variable]], list[str]]:
-    """Return the pairs with a gradient, and the names of the variables without one."""
+def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variable]], str]:
+    """Return the pairs with a gradient, and a text that names the variables without one.
+
+    The text ends with the lines where values left the tape, if that is the reason.
+    """
     pairs: list[tuple[Any, Variable]] = []
-    missing: list[str] = []
+    missing: list[Variable] = []
     kind, has_one_device = None, False
+    if not hasattr(grads_and_vars, "__iter__"):
+        refuse("apply_gradients", "grads_and_vars", grads_and_vars, "(gradient, variable) pairs")
     for position, pair in enumerate(grads_and_vars):
         if (type(pair) is not tuple and not isinstance(pair, _PAIR)) or len(pair) != 2:
             raise ArgumentTypeError(
@@ -49,15 +59,18 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
                 "Variable. The order is (gradient, variable)."
             )
         if gradient is None:
-            missing.append(variable.name)
+            missing.append(variable)
         else:
             pairs.append((_checked_gradient(gradient, variable), variable))
+    names = ", ".join([variable.name for variable in missing])
     if missing and not pairs:
         raise ArgumentError(
-            f"No gradients provided for any variable: {', '.join(missing)}. "
-            "tape.explain(loss, variable) says why."
+            f"No gradients provided for any variable: {names}."
+            f"{why_without_gradient(missing)} tape.explain(loss, variable) says why."
         )
-    return pairs, missing
+    if not missing:
+        return pairs, ""
+    return pairs, f"{names}; they are not changed.{why_without_gradient(missing)}"
 
 
 def _checked_gradient(gradient: Any, variable: Variable) -> Any:
@@ -69,6 +82,9 @@ def _checked_gradient(gradient: Any, variable: Variable) -> Any:
             f"The gradient of {variable.name!r} must have shape {variable.shape}. "
             f"Got {gradient.shape}."
         )
+    if isinstance(gradient, IndexedSlices) and type(gradient.indices.array) is np.ndarray:
+        what = f"The gradient of {variable.name!r}"
+        refuse_out_of_range(what, gradient.indices.array, variable.shape[0], 0)
     if gradient.dtype.is_complex and not variable.dtype.is_complex:
         raise ArgumentTypeError(
             f"The gradient of {variable.name!r} ({variable.dtype}) must be real. "

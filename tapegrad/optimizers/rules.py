@@ -89,7 +89,7 @@ class AdamW(Adam):
     def __init__(
         self,
         learning_rate: Any = 0.001,
-        weight_decay: float = 0.004,
+        weight_decay: float | None = 0.004,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,

@@ -11,17 +11,29 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.recorder import EMPTY, Stack, using_stack
+from tapegrad.core.recorder import EMPTY, Node, Stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
+from tapegrad.ops.random.generator import skipping_draws
 from tapegrad.program.graph.graph import Graph, Value
+from tapegrad.program.graph.initial_draws import skipped_draws, without_initial_draws
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
-from tapegrad.program.record.recording import Recorded, Recording, set_recording
-from tapegrad.program.result_structure import Entry, arrays_of, rebuilt, without_arrays
+from tapegrad.program.record.guards import Guards
+from tapegrad.program.record.isolation import recorded_by
+from tapegrad.program.record.recording import Recorded, Recording
+from tapegrad.program.result_structure import (
+    Entry,
+    arrays_of,
+    plain_leaf,
+    rebuilt,
+    without_arrays,
+)
 
 Python = Callable[..., Any]
 
@@ -30,22 +42,19 @@ Python = Callable[..., Any]
 def recording_call(leaves: list[Any]) -> Iterator[tuple[Recording, list[Any]]]:
     """Record the operations in the block; yield the recording and the leaves as recorded tensors.
 
-    If the block raises an exception, variables get their previous values back.
+    Variables do not change.
     """
     recording = Recording()
     inside = [
         wrap(recording.take_input(leaf.array)) if type(leaf) is Tensor else leaf for leaf in leaves
     ]
-    for variable in live_variables():
-        recording.take_variable(variable)
-    set_recording(recording)
     try:
-        yield recording, inside
+        with recorded_by(recording):
+            yield recording, inside
     except BaseException:
-        recording.undo()
+        recording.closed = True
+        recording.let_go()
         raise
-    finally:
-        set_recording(None)
 
 
 class BackwardProgram:
@@ -81,7 +90,10 @@ class BackwardProgram:
 
 
 class NoProgram(Exception):  # noqa: N818  # it never leaves the package
-    """A recording cannot be turned into a program, e.g. because a compiler fails."""
+    """A recording cannot be turned into a program, e.g. because a compiler fails.
+
+    The argument is the first call.
+    """
 
 
 class ForwardBackward(NamedTuple):
@@ -91,6 +103,48 @@ class ForwardBackward(NamedTuple):
     backward: BackwardProgram | None
     structure: Any
     """The structure of the arguments, with None for the leaves."""
+    guards: Guards
+
+
+class FirstCall(NamedTuple):
+    """How the call that was recorded gets its result."""
+
+    recorded: tuple[Any, list[Any]] | None
+    """The result and the saved arrays of the recording, if the program does not compute them.
+
+    That is so if the call drew the initial values of variables, which later calls do not.
+    """
+    commit: Callable[[], None]
+    """Gives variables the values that the recording computed."""
+    draws: list[tuple[Variable, list[int]]]
+    """The states of random generators, and how many initial values were drawn between draws."""
+
+    def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
+        """Run the Python code eagerly, because the programs cannot be used.
+
+        Variables that the recording has created exist now. The eager code does not draw for them.
+        """
+        for state, counts in self.draws:
+            state.assign_add(np.array([0, counts[0]], np.uint64), read_value=False)
+        later = {state.number: counts[1:] for state, counts in self.draws}
+        with silence(), skipping_draws(later):  # effects happened while it was recorded
+            return python_function(*args, **kwargs)
+
+    def run(self, entry: Entry, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        """Return the result and the saved arrays, and assign the variables."""
+        if self.recorded is None:
+            # The program rounds differently from eager code: all calls shall compute the same bits.
+            return entry.run_all(arrays)
+        self.commit()
+        return self.recorded
+
+
+class _WholeTape(GradientTape):
+    """A tape that watches all variables that are read, trainable or not."""
+
+    def follows_variable(self, variable: Variable, node: Node) -> bool:
+        self._variables.setdefault(variable.number, (variable, []))
+        return super().follows_variable(variable, node)
 
 
 class _Pulled(NamedTuple):
@@ -107,8 +161,8 @@ class _Pulled(NamedTuple):
 
 def record_forward_backward(
     python_function: Python, structure: Any, leaves: list[Any], flags: Sequence[bool], stack: Stack
-) -> tuple[ForwardBackward, Any, list[Any]]:
-    """Run the Python code and its backward pass; return the programs, the result and saved arrays.
+) -> tuple[ForwardBackward, FirstCall]:
+    """Run the Python code and its backward pass; return the programs and the first result.
 
     `flags` has one entry per tensor among the leaves, true if the recorders of `stack` track it.
     The saved arrays are those that the forward program will return after the result.
@@ -117,35 +171,48 @@ def record_forward_backward(
         recording.kept = {}
         tensors = [leaf for leaf in inside if type(leaf) is Tensor]
         tracked = [x for x, flag in zip(tensors, flags) if flag]
-        with GradientTape() as tape:
-            rest = [v for v in live_variables() if v.dtype.is_differentiable and not v.trainable]
-            if tracked or rest:
-                tape.watch([*tracked, *rest])
+        with _WholeTape() as tape:
+            if tracked:
+                tape.watch(tracked)
             args, kwargs = nest.pack_sequence_as(structure, inside)
             result = python_function(*args, **kwargs)
-        flat = nest.flatten(result)
+        flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
+        outputs = [array for leaf in flat for array in arrays_of(leaf)]
         kept, recording.kept = recording.kept, None
         cut = len(recording.calls)
         pulled = _pull_back(recording, tape, flat, tracked, stack)
     del tape
-    read, written = recording.give_back_variables()
-    outputs = [array for leaf in flat for array in arrays_of(leaf)]
+    read, written = recording.finish()
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
-    whole = recording.graph([*outputs, *grads], read, written)
+    everything = recording.graph([*outputs, *grads], read, written)
+    whole = without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
+    skipped = skipped_draws(everything, recording.initial)
+    draws = [(variables[number], counts) for number, counts in skipped.items()]
+    first = FirstCall(None, recording.commit, draws)
     try:
-        entry = Entry(program_of(split.forward, variables), result, flat, variables)
+        guards = Guards(recording)
+        entry = Entry(program_of(split.forward, variables), result, flat, variables, guards)
         backward = None
         if pulled is not None:
             backward = split.backward_program(pulled, list(flags), entry.variables)
     except Exception as error:
-        raise NoProgram from error
+        raise NoProgram(first) from error
+    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
+    programs = ForwardBackward(entry, backward, empty, guards)
+    if whole is everything:
+        recording.let_go()
+        return programs, first
     real = iter([array.array if type(array) is Recorded else array for array in outputs])
     result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
-    empty = nest.pack_sequence_as(structure, [None] * len(leaves))
     saved = [kept[value.number] for value in split.saved_values]
-    return ForwardBackward(entry, backward, empty), result, saved
+
+    def commit() -> None:
+        recording.commit()
+        recording.let_go()
+
+    return programs, FirstCall((result, saved), commit, draws)
 
 
 def _pull_back(
@@ -157,7 +224,7 @@ def _pull_back(
     variables = _tracked_variables(recording, made, stack)
     if not seeded or not (tracked or variables):
         return None
-    count = len(recording.inputs)
+    count, cut = len(recording.inputs), len(recording.calls)
     targets = [made[k] for k in seeded]
     ones = [ones_like(wrap(y.array.array)).array for y in targets]
     seeds = [wrap(recording.take_input(array)) for array in ones]
@@ -166,6 +233,7 @@ def _pull_back(
             grads = tape.gradient(targets, [*tracked, *variables], seeds)
     except Exception:  # it is raised again when the gradient is computed
         del recording.inputs[count:]
+        del recording.calls[cut:]
         return None
     return _Pulled(grads, seeded, [variable.number for variable in variables])
 
@@ -178,7 +246,7 @@ def _tracked_variables(recording: Recording, made: list[Tensor], stack: Stack) -
         return [
             variable
             for variable, before in recording.known_variables()
-            if before.value.number in read and variable.value().node is not None
+            if before.value.number in read and variable.shared_value().node is not None
         ]
 
 

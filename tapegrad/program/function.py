@@ -9,29 +9,31 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import threading
-import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 from tapegrad.autodiff.batching import current_frame
+from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.out_of_memory import readable
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.core.values.variable import live_variables
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
 from tapegrad.program.forward_backward import (
+    FirstCall,
     ForwardBackward,
     NoProgram,
     record_forward_backward,
     recording_call,
 )
+from tapegrad.program.graph.initial_draws import without_initial_draws
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -41,35 +43,30 @@ from tapegrad.program.outer_tape import (
     tracked_flags,
 )
 from tapegrad.program.program import Program, program_of
+from tapegrad.program.program_cache import EagerKeys, ProgramCache
 from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond see recordings
-from tapegrad.program.record.effects import silence
-from tapegrad.program.record.methods import Method
-from tapegrad.program.record.recording import Recorded, current_recording
-from tapegrad.program.record.recording_lock import without_workers
-from tapegrad.program.record.signature import (
+from tapegrad.program.record.arguments import (
     Args,
     CannotRecord,
     Kwargs,
-    Parameters,
-    changes,
-    check_specs,
-    fitted_to,
     flatten_call,
+    is_numeric,
     key_of,
 )
-from tapegrad.program.result_structure import Entry, arrays_of, rebuilt
+from tapegrad.program.record.effects import silence
+from tapegrad.program.record.guards import Guards
+from tapegrad.program.record.methods import Method
+from tapegrad.program.record.recording import Recorded, current_recording
+from tapegrad.program.record.recording_lock import recording_alone
+from tapegrad.program.record.signature import Parameters, changes, check_specs, fitted_to
+from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt
 
 Python = Callable[..., Any]
-
-MOST_PROGRAMS = 32
-"""The most programs, one per signature, that a function caches."""
 
 MANY_PROGRAMS = 8
 """The number of recordings after which a warning says that the arguments keep changing."""
 
-# One recording at a time, because all variables hold recorded arrays while it runs.
-_lock = threading.RLock()
-_settings = {"eager": False, "recording": False}
+_settings = {"eager": False}
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -95,6 +92,8 @@ def functions_run_eagerly() -> bool:
 class Function:
     """A Python function that is recorded once per signature of its arguments."""
 
+    _is_method = False
+
     def __init__(
         self,
         python_function: Python,
@@ -105,7 +104,7 @@ class Function:
         self._is_static = isinstance(python_function, staticmethod)
         if isinstance(python_function, staticmethod):
             python_function = python_function.__func__
-        is_plain = isinstance(python_function, types.FunctionType)
+        is_plain = isinstance(python_function, FunctionType)
         updated = functools.WRAPPER_UPDATES if is_plain else ()
         functools.update_wrapper(self, python_function, updated=updated)
         self.python_function = python_function
@@ -113,14 +112,16 @@ class Function:
         self._memory_budget = memory_budget
         self._specs = check_specs(specs)
         self._takes_short_way = not eager and specs is None
-        self._entries: dict[Any, Entry] = {}
-        self._forward_backward: dict[Any, ForwardBackward] = {}
-        self._given_up: set[Any] = set()
+        self._entries: ProgramCache[Entry] = ProgramCache()
+        self._latest = self._entries.latest
+        self._forward_backward: ProgramCache[ForwardBackward] = ProgramCache()
+        self._eager_keys = EagerKeys()
         self._gradient: Function | None = None
         self._recordings = 0
+        self._changed_tensors = 0
         self._last: dict[str, str] = {}
         self._warned: set[str] = set()
-        self._bound: dict[int, tuple[weakref.ref[Any], Function]] = {}
+        self._bound: dict[int, tuple[weakref.ref[Any], FunctionOfObject]] = {}
 
     @functools.cached_property
     def _parameters(self) -> Parameters:
@@ -150,23 +151,28 @@ class Function:
             return self
         known = self._bound.get(id(instance))
         if known is not None and known[0]() is instance:
-            return known[1]
+            return MethodType(known[1], instance)
         return self._bind(instance)
 
     def _bind(self, instance: Any) -> Any:
-        """Return the method bound to an object; its programs are freed with the object."""
+        """Return the method bound to an object; its programs are freed with the object.
+
+        The method keeps the object alive, the programs do not.
+        """
         bound, number = self._bound, id(instance)
         try:
             reference = weakref.ref(instance, lambda _: bound.pop(number, None))
         except TypeError:  # no weak references: the object is an ordinary argument
             return functools.partial(self.__call__, instance)
         method = Method(self.python_function, reference)
-        function = Function(method, self._eager, self._specs, self._memory_budget)
+        function = FunctionOfObject(method, self._eager, self._specs, self._memory_budget)
         bound[number] = (reference, function)
-        return function
+        return MethodType(function, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Replay the program for these arguments, or record it on the first call."""
+        if self._is_method:
+            args = args[1:]  # the object, which `python_function` knows
         if (
             not self._takes_short_way
             or kwargs
@@ -176,17 +182,23 @@ class Function:
             or current_frame() is not None
         ):
             return self._call(args, kwargs)
-        # Fast path for calls with tensors only; `key_of` returns the same key for them.
+        # Fast path for calls with tensors and NumPy arrays; `key_of` returns the same key.
         key: list[Any] = [chosen_device()]
         arrays: list[Any] = []
         for arg in args:
             if type(arg) is not Tensor:
-                return self._call(args, kwargs)
+                if not is_numeric(arg):
+                    return self._call(args, kwargs)
+                arg = to_tensor(arg)
             array = arg.array
             arrays.append(array)
             key += (type(array), array.shape, array.dtype)
-        entry = self._entries.get(tuple(key))
-        if entry is None or _settings["recording"]:
+        entry = self._latest.get(tuple(key))
+        if entry is None or entry.written_arguments:
+            return self._call(args, kwargs)
+        guards = entry.guards
+        is_unchanged = guards.is_simple and guards.last_change is LAST_CHANGE[0]
+        if not is_unchanged and not guards.hold():
             return self._call(args, kwargs)
         return entry.run(arrays)
 
@@ -206,14 +218,21 @@ class Function:
         except CannotRecord as error:
             self._warn(f"{error}: it runs eagerly.")
             return self.python_function(*args, **kwargs)
-        if key in self._given_up:
+        if key in self._eager_keys:
             return self.python_function(*args, **kwargs)
         if active_stack().tokens:
             return self._call_under_tapes(key, leaves, args, kwargs)
-        entry = self._entries.get(key)
+        entry = self._entries.find(key)
         if entry is None:
             return self._record(key, leaves, args, kwargs)
-        return _run(entry, _arrays(leaves))
+        if entry.written_arguments:
+            return self._run_and_write(entry, leaves, args, kwargs)
+        return entry.run(_arrays(leaves))
+
+    def _run_and_write(self, entry: Entry, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+        """Run a program that writes to its arguments."""
+        check_writable(entry.written_arguments, nest.flatten((args, kwargs)), leaves)
+        return store_writes(entry.run(_arrays(leaves)), leaves)
 
     def _runs_eagerly(self) -> bool:
         """Whether eager mode is on, or an outer recorder must see every operation."""
@@ -229,38 +248,45 @@ class Function:
         """Call under active tapes, which record it as one operation."""
         stack = active_stack()
         flags = tracked_flags(stack, leaves)
-        programs, held, is_new = self._forward_backward.get((key, flags)), None, False
-        result: Any = None
-        rest: list[Any] = []
+        tape_key = (key, flags)
+        if tape_key in self._eager_keys:
+            return self.python_function(*args, **kwargs)
+        programs = self._forward_backward.find(tape_key)
+        first: FirstCall | None = None
         if programs is None:
-            held = {variable.number: variable.array for variable in live_variables()}
-            with _recording_alone():
+            with recording_alone():
                 self._count_recording(args, kwargs)
+                self._check_outside_tensors(self._forward_backward, tape_key, key)
+                noting = NotesWrites(self.python_function)
                 try:
-                    programs, result, rest = record_forward_backward(
-                        self.python_function, (args, kwargs), leaves, flags, stack
+                    programs, first = record_forward_backward(
+                        noting, (args, kwargs), leaves, flags, stack
                     )
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
-                    _put_back(held)
-                    return self.python_function(*args, **kwargs)
-            _keep(self._forward_backward, (key, flags), programs)
-            is_new = any(v.number not in held for v in programs.entry.written)
-            held = {v.number: held.get(v.number, v.array) for v in live_variables()}
-        tracked = TrackedOperands(programs.entry, leaves, held)
-        if tracked.needs_eager_run:
-            _put_back(held)
+                    return error.args[0].run_again(self.python_function, args, kwargs)
+            # The tapes record each write to an argument. A tensor from outside that they track is
+            # usually another one at the next call.
+            if noting.has_written or programs.guards.track(stack):
+                self._eager_keys.add(tape_key)
+                return first.run_again(self.python_function, args, kwargs)
+            self._forward_backward.add(tape_key, programs)
+        elif programs.guards.track(stack):
             return self.python_function(*args, **kwargs)
-        if held is None:
-            _wait_for_recordings(programs.entry)
+        tracked = TrackedOperands(programs.entry, leaves)
+        if tracked.needs_eager_run:
+            if first is not None:
+                return first.run_again(self.python_function, args, kwargs)
+            return self.python_function(*args, **kwargs)
+        if first is None:
             result, rest = programs.entry.run_all(_arrays(leaves))
-        elif not is_new:  # run the program, for the same reason as in `_record_alone`
-            _put_back(held)
-            with silence():
-                result, rest = programs.entry.run_all(_arrays(leaves))
+        else:
+            with silence():  # effects happened while it was recorded
+                result, rest = first.run(programs.entry, _arrays(leaves))
         if not tracked.is_needed:
             return result
-        backward = Backward(self._gradient_function, programs, leaves, tracked)
+        owner = self.python_function.owner if isinstance(self.python_function, Method) else None
+        backward = Backward(self._gradient_function, programs, leaves, tracked, owner)
         return tracked.record(OneCall(self._name, backward), result, rest)
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
@@ -281,7 +307,7 @@ class Function:
         if self._specs is not None:
             args = fitted_to(self._specs, args)
         leaves = flatten_call(args, kwargs)
-        entry = self._entries.get(key_of(leaves, args, kwargs))
+        entry = self._entries.find(key_of(leaves, args, kwargs))
         if entry is None:
             raise ArgumentError(
                 "There is no program for these arguments yet. Call the function with them first."
@@ -295,38 +321,47 @@ class Function:
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code on recorded arrays and store the program."""
-        with _recording_alone():
-            entry = self._entries.get(key)
+        with recording_alone():
+            entry = self._entries.find(key)
             if entry is not None:  # another thread has recorded it
-                return entry.run(_arrays(leaves))
+                return self._call(args, kwargs)
             self._count_recording(args, kwargs)
+            self._check_outside_tensors(self._entries, key, key)
             return self._record_alone(key, leaves, args, kwargs)
 
     def _record_alone(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
-            result = self.python_function(*new_args, **new_kwargs)
-        held = {v.number: first.array for v, first in recording.known_variables()}
-        read, written = recording.give_back_variables()
-        flat = nest.flatten(result)
-        outputs = [array for leaf in flat for array in arrays_of(leaf)]
+            result = NotesWrites(self.python_function)(*new_args, **new_kwargs)
+            flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
+            outputs = [array for leaf in flat for array in arrays_of(leaf)]
+        read, written = recording.finish()
         graph = recording.graph(outputs, read, written)
         variables = recording.variables
+        later = without_initial_draws(graph, recording.initial)
         try:
+            guards = Guards(recording)
             program = program_of(graph, variables, self._memory_budget)
-            entry = Entry(program, result, flat, variables)
+            entry = first = Entry(program, result, flat, variables, guards)
+            if later is not graph:
+                program = program_of(later, variables, self._memory_budget)
+                entry = Entry(program, result, flat, variables, guards)
         except Exception as error:
             self._give_up(key, error)
+            recording.commit()
             real = iter([array.array if type(array) is Recorded else array for array in outputs])
             return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
-        _keep(self._entries, key, entry)
+        finally:
+            recording.let_go()
+        self._entries.add(key, entry)
         self._check_budget(program)
         # The program rounds differently from eager code. Run it for the first call too, so that
         # training that resumes in another process gives the same bits.
-        _put_back(held)
-        del held, result, flat, outputs, recording, inside, new_args, new_kwargs
+        del result, flat, outputs, recording, inside, new_args, new_kwargs
         with silence():
-            return entry.run(_arrays(leaves))
+            if first.written_arguments:
+                return self._run_and_write(first, leaves, args, kwargs)
+            return first.run(_arrays(leaves))
 
     def _check_budget(self, program: Program) -> None:
         budget = self._memory_budget
@@ -337,8 +372,21 @@ class Function:
                 "recompute_grad, or use smaller batches."
             )
 
+    def _check_outside_tensors(self, cache: ProgramCache[Any], key: Any, eager_key: Any) -> None:
+        """Run calls with this key eagerly from now on if a tensor from outside keeps changing."""
+        latest = cache.latest.get(key)
+        if latest is None or not latest.guards.lost_a_tensor:
+            return
+        self._changed_tensors += 1
+        if self._changed_tensors == MANY_PROGRAMS:
+            self._eager_keys.add(eager_key)
+            self._warn(
+                f"it was recorded {MANY_PROGRAMS} times because it uses a tensor from outside that "
+                "keeps changing, and runs eagerly from now on: pass that tensor as an argument."
+            )
+
     def _give_up(self, key: Any, error: Any) -> None:
-        self._given_up.add(key)
+        self._eager_keys.add(key)
         self._warn(f"it could not be turned into a program and runs eagerly: {error!r}")
 
     def _count_recording(self, args: Args, kwargs: Kwargs) -> None:
@@ -354,44 +402,19 @@ class Function:
         self._last = now
 
 
-def _run(entry: Entry, arrays: list[Any]) -> Any:
-    if _settings["recording"]:
-        _wait_for_recordings(entry)
-    return entry.run(arrays)
+class FunctionOfObject(Function):
+    """The function of one object, which `MethodType` passes as the first argument."""
 
+    _is_method = True
 
-def _wait_for_recordings(entry: Entry) -> None:
-    """Wait until another thread's recording ends, because it holds the variables."""
-    if entry.variables:
-        with _lock:
-            pass
-
-
-@contextmanager
-def _recording_alone() -> Iterator[None]:
-    with without_workers(), _lock:  # in this order: a worker may wait for the lock
-        _settings["recording"] = True
-        try:
-            yield
-        finally:
-            _settings["recording"] = False
-
-
-def _keep(programs: dict[Any, Any], key: Any, made: Any) -> None:
-    programs[key] = made
-    if len(programs) > MOST_PROGRAMS:
-        del programs[next(iter(programs))]
+    @property
+    def __signature__(self) -> inspect.Signature:
+        method: Any = self.python_function
+        return inspect.signature(method.function)
 
 
 def _arrays(leaves: list[Any]) -> list[Any]:
     return [leaf.array for leaf in leaves if type(leaf) is Tensor]
-
-
-def _put_back(held: dict[int, Any] | None) -> None:
-    """Restore the values that variables had before a first call."""
-    if held is not None:
-        for variable in live_variables():
-            variable.array = held.get(variable.number, variable.array)
 
 
 def _depth() -> int:

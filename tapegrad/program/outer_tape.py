@@ -15,12 +15,13 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import VariableLog
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.commit import call_with_arrays
 from tapegrad.core.primitive.primitive import INTERPRETERS, record_many
 from tapegrad.core.recorder import Node, Stack, active_stack, common_tokens
 from tapegrad.core.values import nest
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.core.values.variable import Variable
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.indexing.gather import RowGradient
 from tapegrad.program.forward_backward import ForwardBackward
@@ -48,13 +49,13 @@ def tracked_flags(stack: Stack, leaves: list[Any]) -> tuple[bool, ...]:
 class TrackedOperands:
     """The operands of one call with their nodes: tensors, then the variables that are read."""
 
-    def __init__(self, entry: Entry, leaves: list[Any], held: dict[int, Any] | None = None) -> None:
+    def __init__(self, entry: Entry, leaves: list[Any]) -> None:
         self.entry = entry
         self.tensors = [leaf for leaf in leaves if type(leaf) is Tensor]
-        values = [variable.value() for variable in entry.variables]
+        values = [variable.shared_value() for variable in entry.variables]
         self.nodes = tuple(x.node for x in (*self.tensors, *values))
         numbers = {variable.number for variable in entry.written}
-        arrays = [v.array if held is None else held[v.number] for v in entry.variables]
+        arrays = [variable.array for variable in entry.variables]
         # Copy the arrays of variables that the program may overwrite in place.
         self.arrays = [x.array for x in self.tensors] + [
             _copy(array) if variable.number in numbers else array
@@ -98,6 +99,7 @@ class OneCall:
 
     differentiable = many = needs_tensors = takes_none = True
     broadcasts = conjugates = effects = False
+    selects = True
     plain_rules = add_part = vjp_rules = jvp_rules = joint_jvp = sparse_vjp = None
 
     def __init__(self, name: str, backward: Backward) -> None:
@@ -116,7 +118,9 @@ class Backward:
         programs: ForwardBackward,
         leaves: list[Any],
         tracked: TrackedOperands,
+        owner: Any = None,
     ) -> None:
+        self._owner = owner  # kept alive, because the Python code may run again
         self._pullback = pullback
         self._back = programs.backward
         self._leaves = [_PLACE if type(leaf) is Tensor else leaf for leaf in leaves]
@@ -153,16 +157,18 @@ class Backward:
         read = [(variable, value) for variable, value in held if variable.number not in written]
         pairs = zip(variables, self._wanted[self._count :])
         sources = [variable for variable, wanted in pairs if wanted]
-        with _holding(read):
-            found: list[Any] = self._pullback()(
-                args,
-                kwargs,
-                list(t),
-                self._wanted[: self._count],
-                sources,
-                [variable for variable, _ in states],
-                [wrap(value.array) for _, value in states],
-            )
+        found: list[Any] = call_with_arrays(
+            [variable for variable, _ in read],
+            [value.array for _, value in read],
+            self._pullback(),
+            args,
+            kwargs,
+            list(t),
+            self._wanted[: self._count],
+            sources,
+            [variable for variable, _ in states],
+            [wrap(value.array) for _, value in states],
+        )
         return found
 
 
@@ -183,19 +189,6 @@ def _as_cotangent(grad: Any) -> Any:
     if active_stack().tokens:
         return RowGradient(rows, indices, tuple(grad.dense_shape))
     return RowGradient(rows.array, indices.array, tuple(grad.dense_shape))
-
-
-@contextmanager
-def _holding(pairs: Sequence[tuple[Variable, Tensor]]) -> Iterator[None]:
-    """Give variables the values that they had when the function ran, inside the block."""
-    changed = [(v, v.array, x.array) for v, x in pairs if v.array is not x.array]
-    for variable, _, array in changed:
-        variable.array = array
-    try:
-        yield
-    finally:
-        for variable, array, _ in changed:
-            variable.array = array
 
 
 class Pullback:
@@ -223,12 +216,29 @@ class Pullback:
         leaves = nest.flatten((args, kwargs))
         flags = iter(wanted)
         sources = [(type(leaf) is Tensor and next(flags)) for leaf in leaves]
-        with _changing_nothing(states, held), silence():
+        if current_recording() is None:
+            arrays = [tensor.array for tensor in held]
+            return call_with_arrays(  # type: ignore[no-any-return]
+                states, arrays, self._gradients, (args, kwargs), leaves, sources, variables, seeds
+            )
+        with _changing_nothing(states, held):
+            return self._gradients((args, kwargs), leaves, sources, variables, seeds)
+
+    def _gradients(
+        self,
+        structure: Any,
+        leaves: list[Any],
+        sources: Sequence[bool],
+        variables: list[Variable],
+        seeds: list[Any],
+    ) -> list[Any]:
+        """Run the function under a tape, and return the gradients of the sources."""
+        with silence():
             with GradientTape(watch_accessed_variables=False) as tape:
                 own = [_own(leaf) if flag else leaf for leaf, flag in zip(leaves, sources)]
                 watched = [leaf for leaf, flag in zip(own, sources) if flag] + variables
                 tape.watch(watched)
-                args, kwargs = nest.pack_sequence_as((args, kwargs), own)
+                args, kwargs = nest.pack_sequence_as(structure, own)
                 result = nest.flatten(self._function(*args, **kwargs))
             made = [leaf for leaf in result if type(leaf) is Tensor]
             pairs = [(y, seed) for y, seed in zip(made, seeds, strict=True) if seed is not None]
@@ -246,7 +256,10 @@ def _own(x: Tensor) -> Tensor:
 @contextmanager
 def _changing_nothing(states: Sequence[Variable], held: Sequence[Tensor]) -> Iterator[None]:
     """Give variables the values `held` inside the block, and restore their old ones after it."""
-    before = [(variable, variable.array) for variable in live_variables()]
+    recording = current_recording()
+    known = [] if recording is None else [v for v, _ in recording.known_variables()]
+    # Other variables are left alone: another thread may assign to them.
+    before = [(variable, variable.array) for variable in (*known, *states)]
     for variable, array in before:
         if type(array) is Recorded:  # in-place operators would change it
             variable.array = Recorded(array.array, array.value, array.recording)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 from tapegrad.core.backend.capabilities import (
     NO_CAPABILITIES,
+    CallsInC,
+    DefersWrites,
     GraphRun,
     InPlaceKernels,
     LoopCompiler,
+    LoopWriter,
     ShapeSpecializer,
     SpecializableCall,
 )
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.core.values.variable import Variable
-from tapegrad.program.emit.buffer_reuse import overwriting_calls, reused_operands, written_in_place
+from tapegrad.errors import RecordingError
+from tapegrad.program.emit.buffer_reuse import (
+    overwriting_calls,
+    reused_operands,
+    writes_last,
+    written_in_place,
+)
 from tapegrad.program.emit.graph_parts import (
     MAX_UNCAPTURED,
     PartitionedRun,
@@ -29,6 +39,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
+from tapegrad.program.failed_replay import explained
 from tapegrad.program.fusion.fusion import CHEAP, Fused, fused
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
@@ -36,6 +47,7 @@ from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.inspect.inspection import Inspectable
 from tapegrad.program.passes.pipeline import optimized, tidied
+from tapegrad.program.replay import Launching, Reading, Replay, UnfitError
 
 DEARER = (4 * CHEAP, 64 * CHEAP)
 """Thresholds, tried in order, below which values are recomputed to meet a memory budget."""
@@ -68,32 +80,56 @@ class Program(Inspectable):
         self._variables = variables
         self._written = written
         self._cheap = cheap
+        self._moved: frozenset[int] = frozenset()
+        """New values of variables that are not written over the old ones."""
         self._prepare(frozenset())
 
     def _prepare(self, uncaptured: frozenset[str]) -> None:
         """Generate the code; the primitives in `uncaptured` run between CUDA graphs."""
         graph, capabilities = self.graph, self._capabilities
         count = sum(is_uncaptured(call, uncaptured) for call in graph.calls)
-        self.steps, in_place = _steps(
-            graph, capabilities.loops, self._cheap, uncaptured, count <= MAX_UNCAPTURED
+        capture: Any = capabilities.capture
+        defers = isinstance(capture, DefersWrites) and isinstance(capabilities.loops, CallsInC)
+        writes = defers or count <= MAX_UNCAPTURED
+        self.steps, in_place, deferred = _steps(
+            graph, capabilities.loops, self._cheap, uncaptured, writes, defers, self._moved
         )
+        writers = _writers(self.steps, deferred, capabilities.loops)
         kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
         kernels = {**_specialized_kernels(self.steps, capabilities.specializer), **kernels}
-        capture = self._capabilities.capture
         places = {number: place for place, number in enumerate(graph.variables)}
-        writes = (
+        positions = (
             [places[number] for number in graph.written],
             [places[number] for number in in_place],
         )
-        if capture is None or count > MAX_UNCAPTURED:
-            self._run: Any = to_python(graph, self.steps, kernels)
+        self._deferred = [*writers]
+        if defers:
+            # The variables that are overwritten come last; see `Replay`.
+            ordered = sorted(graph.written.items(), key=lambda item: item[0] in in_place)
+            whole = replace(graph, written=dict(ordered))
+            self._run: Any = to_python(whole, self.steps, kernels, writers)
+            if writers:
+                self._run = capture.defer(self._run, positions[1])
+        elif capture is None or count > MAX_UNCAPTURED:
+            self._run = to_python(graph, self.steps, kernels)
         elif count:
             parts = partition(graph, self.steps, uncaptured)
-            self._run = PartitionedRun(graph, parts, capture.capture, writes, kernels)
+            self._run = PartitionedRun(graph, parts, capture.capture, positions, kernels)
         else:
-            self._run = capture.capture(to_python(graph, self.steps, kernels), *writes)
+            self._run = capture.capture(to_python(graph, self.steps, kernels), *positions)
         self._graph_run = self._run if isinstance(self._run, GraphRun) else None
+        self._replay = self._make_replay(in_place)
+
+    def _make_replay(self, in_place: Collection[int]) -> Replay | Reading | Launching:
+        """Return the way to run and to commit; `in_place` are the overwritten variables."""
+        if not self._written:
+            return Reading(self._run, self._variables)
+        if self._graph_run is not None or (in_place and not self._deferred):
+            return Launching(self._run, self._variables, self._written)
+        written = sorted(self._written, key=lambda variable: variable.number in in_place)
+        replaced = len(written) - len(in_place) if self._deferred else len(written)
+        return Replay(self._run, self._variables, written, replaced, bool(self._deferred))
 
     @property
     def plain_run(self) -> Run | None:
@@ -103,13 +139,29 @@ class Program(Inspectable):
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Run on the arrays of the inputs, assign the variables and return the output arrays."""
-        run = self._run
-        outputs, held = run(inputs, [variable.array for variable in self._variables])
-        for variable, array in zip(self._written, held):
-            variable.array = array
+        try:
+            outputs = self._replay(inputs)
+        except UnfitError as error:
+            self._move(error.position)
+            return self(inputs)
+        except Exception as error:
+            raise self.explained(error, inputs) from None
         if self._graph_run is not None and self._graph_run.reason:
             self._split(self._graph_run)
         return tuple(outputs)
+
+    def explained(self, error: Exception, inputs: Sequence[Any]) -> Exception:
+        """Return an error of a run as one that names the user's operation and line."""
+        arrays = [variable.array for variable in self._variables]
+        by_number = {v.number: array for v, array in zip(self._variables, arrays)}
+        read = [by_number.get(number) for number in self.recorded.variables]
+        return explained(error, self.recorded, inputs, read)
+
+    def _move(self, position: int) -> None:
+        """Let a loop overwrite no variable from now on, because its arrays are not in order."""
+        step = self.steps[self._deferred[position]]
+        self._moved |= {value.number for value in step.results}
+        self._prepare(self._uncaptured)
 
     def _split(self, run: GraphRun) -> None:
         """Run the step that could not be captured between CUDA graphs from now on."""
@@ -134,6 +186,12 @@ def program_of(
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None
     recorded = tidied(graph)
+    varying = next((c.primitive.name for c in recorded.calls if c.primitive.shapes_vary), None)
+    if varying is not None:
+        raise RecordingError(
+            f"the length of a result of {varying} depends on values, e.g. on how many elements a "
+            "mask selects. tapegrad.where(mask, x, 0) keeps the shape."
+        )
     graph = optimized(recorded, backend)
     read = [variables[number] for number in graph.variables]
     written = [variables[number] for number in graph.written]
@@ -152,9 +210,17 @@ def _steps(
     cheap: int,
     uncaptured: frozenset[str],
     writes: bool,
-) -> tuple[list[Step], list[int]]:
-    """Return the steps, and the variables that are overwritten in place if `writes` allows it."""
+    defers: bool,
+    moved: Collection[int],
+) -> tuple[list[Step], list[int], int]:
+    """Return the steps, and the variables that are overwritten in place if `writes` allows it.
+
+    With `defers` the steps that overwrite variables come last, and only those that the compiler
+    can call in C; their number is the third item. The loops that make the values in `moved`
+    overwrite no variable.
+    """
     refused: set[str] = set()
+    deferred = 0
     for _ in range(ATTEMPTS):
         if compiler is None:
             break
@@ -165,15 +231,46 @@ def _steps(
         if not failed:
             parts = part_numbers(ordered, uncaptured)
             in_place = written_in_place(graph, ordered, parts) if writes else {}
+            run_of = {id(step): run for step, run in zip(loops, runs)}
+            if defers:
+                deferrable = [
+                    place
+                    for place, step in enumerate(ordered)
+                    if id(step) in run_of and _writer(compiler, run_of[id(step)])
+                    if not any(value.number in moved for value in step.results)
+                ]
+                ordered, in_place, deferred = writes_last(ordered, in_place, deferrable)
+                parts = part_numbers(ordered, uncaptured)
             targets = {**in_place, **reused_operands(graph, ordered, in_place, parts)}
-            compiled = iter([
-                _compiled(graph, compiler, step, run, targets) for step, run in zip(loops, runs)
-            ])  # fmt: skip
-            lowered = [step if isinstance(step, Call) else next(compiled) for step in ordered]
+            lowered = [
+                step
+                if isinstance(step, Call)
+                else _compiled(graph, compiler, step, run_of[id(step)], targets)
+                for step in ordered
+            ]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
-            return lowered, changed
+            return lowered, changed, deferred
         refused |= {call.primitive.name for step in failed for call in step.calls}
-    return uncaptured_first(plain_steps(graph), uncaptured), []
+    return uncaptured_first(plain_steps(graph), uncaptured), [], 0
+
+
+def _writers(
+    steps: Sequence[Step], count: int, compiler: LoopCompiler | None
+) -> dict[int, LoopWriter]:
+    """The functions in C of the last steps, by their positions."""
+    found: dict[int, LoopWriter] = {}
+    for place in range(len(steps) - count, len(steps)):
+        step = steps[place]
+        assert compiler is not None
+        assert isinstance(step, CompiledLoop)
+        writer = _writer(compiler, step.run)
+        assert writer is not None
+        found[place] = writer
+    return found
+
+
+def _writer(compiler: LoopCompiler, run: Any) -> LoopWriter | None:
+    return compiler.writer(run) if isinstance(compiler, CallsInC) else None
 
 
 def _kernels_over(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.values import nest
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
+from tapegrad.program.argument_writes import WithWrites
+from tapegrad.program.graph.graph import Graph
 from tapegrad.program.program import Program
+from tapegrad.program.record.guards import Guards
 
 Build = Callable[[Sequence[Any]], Any]
 """Builds a result from its arrays."""
@@ -22,17 +26,27 @@ class Entry:
     run: Callable[[list[Any]], Any]
 
     def __init__(
-        self, program: Program, result: Any, flat: list[Any], variables: dict[int, Variable]
+        self,
+        program: Program,
+        result: Any,
+        flat: list[Any],
+        variables: dict[int, Variable],
+        guards: Guards,
     ) -> None:
         self.program = program
+        self.guards = guards
         self.variables = [variables[number] for number in program.recorded.variables]
         self.written = [variables[number] for number in program.recorded.written]
         self.is_plain = not any(isinstance(leaf, IndexedSlices) for leaf in flat)
         """Whether the result has no sparse gradients, so that each array is one tensor."""
+        self._copied = outputs_of_constants(program.recorded)
+        """The positions of outputs that are copied, so that callers cannot change constants."""
         self._leaves = [without_arrays(leaf) for leaf in flat]
         self._structure = nest.pack_sequence_as(result, [None] * len(flat))
         self._is_one = type(result) is Tensor
-        self._build = built_at_once(self._structure, self._leaves)
+        self.written_arguments = tuple(result.written) if type(result) is WithWrites else ()
+        """The positions of the arguments that the function writes to."""
+        self._build = built_at_once(self._structure, self._leaves, self._copied)
         if self._build is None:
             self.run = self._run_any
         else:
@@ -40,19 +54,25 @@ class Entry:
 
     def run_all(self, arrays: list[Any]) -> tuple[Any, list[Any]]:
         """Run; return the result and the saved arrays that the program returns after it."""
-        outputs = self.program(arrays)
+        outputs = self._outputs(arrays)
         if self._is_one:
             return wrap(outputs[0]), list(outputs[1:])
         made = iter(outputs)
         leaves = [rebuilt(leaf, made) for leaf in self._leaves]
         return nest.pack_sequence_as(self._structure, leaves), list(made)
 
+    def _outputs(self, arrays: list[Any]) -> Sequence[Any]:
+        outputs = self.program(arrays)
+        if not self._copied:
+            return outputs
+        return [_copy(a) if place in self._copied else a for place, a in enumerate(outputs)]
+
     def _run_at_once(self, arrays: list[Any]) -> Any:
         assert self._build is not None
         return self._build(self.program(arrays))
 
     def _run_any(self, arrays: list[Any]) -> Any:
-        made = iter(self.program(arrays))
+        made = iter(self._outputs(arrays))
         return nest.pack_sequence_as(
             self._structure, [rebuilt(leaf, made) for leaf in self._leaves]
         )
@@ -61,16 +81,38 @@ class Entry:
 def _shortest_run(program: Program, build: Build) -> Callable[[list[Any]], Any] | None:
     """Return one function that runs the program and builds the result, if it has no variables."""
     run = program.plain_run
-    return None if run is None else lambda arrays: build(run(arrays, ())[0])
+    if run is None:
+        return None
+
+    def shortest(arrays: list[Any]) -> Any:
+        try:
+            return build(run(arrays, ())[0])
+        except Exception as error:
+            raise program.explained(error, arrays) from None
+
+    return shortest
 
 
-def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
+def outputs_of_constants(graph: Graph) -> set[int]:
+    """Return the positions of outputs that share memory with a constant of the program."""
+    constant = set(graph.constants)
+    for call in graph.calls:
+        if call.aliases and any(value.number in constant for value in call.reads):
+            constant.update(value.number for value in call.results)
+    return {place for place, value in enumerate(graph.outputs) if value.number in constant}
+
+
+def _copy(array: Any) -> Any:
+    return backend_of(array).xp.asarray(array, copy=True)
+
+
+def built_at_once(structure: Any, leaves: list[Any], copied: Collection[int] = ()) -> Build | None:
     """Return a generated function that builds the result, for tuples, lists and dicts.
 
     Traversing a structure at run time would take longer than a small program.
     """
     left, places = iter(leaves), count()
-    constants: dict[str, Any] = {"wrap": wrap}
+    constants: dict[str, Any] = {"wrap": wrap, "copy": _copy}
 
     def text(part: Any) -> str:
         if type(part) in (tuple, list):
@@ -84,7 +126,8 @@ def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
             raise ValueError
         leaf = next(left)
         if leaf is Tensor:
-            return f"wrap(a[{next(places)}])"
+            place = next(places)
+            return f"wrap(copy(a[{place}]))" if place in copied else f"wrap(a[{place}])"
         if type(leaf) is tuple:  # IndexedSlices
             raise ValueError
         return constant(leaf)
@@ -99,6 +142,15 @@ def built_at_once(structure: Any, leaves: list[Any]) -> Build | None:
         return None
     made: Build = eval(source, constants)
     return made
+
+
+def plain_leaf(leaf: Any) -> Any:
+    """Return a leaf of the result as a plain tensor if it is one of another kind.
+
+    A slice of a variable is such a tensor.
+    """
+    is_other = isinstance(leaf, Tensor) and type(leaf) is not Tensor
+    return wrap(leaf.array, leaf.node) if is_other else leaf
 
 
 def arrays_of(leaf: Any) -> Sequence[Any]:

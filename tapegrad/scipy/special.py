@@ -7,7 +7,10 @@ for complex ones.
 """
 
 from tapegrad import special_functions
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.special_functions import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += special_functions.__all__
+
+_check_calls(globals(), __all__)

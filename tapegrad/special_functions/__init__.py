@@ -85,7 +85,9 @@ from tapegrad.special_functions.entropy import (
 from tapegrad.special_functions.faddeeva import wofz
 from tapegrad.special_functions.gamma_functions import (
     beta,
+    betaln,
     comb,
+    digamma,
     factorial,
     gamma,
     gammasgn,
@@ -118,9 +120,7 @@ from tapegrad.special_functions.spherical_bessel import (
     spherical_yn,
 )
 from tapegrad.special_functions.wrapped_primitives import (
-    betaln,
     dawsn,
-    digamma,
     erf,
     erfc,
     erfcinv,
@@ -148,7 +148,6 @@ from tapegrad.special_functions.wrapped_primitives import (
     ndtr,
     ndtri,
     polygamma,
-    psi,
     spence,
     xlog1py,
     xlogy,
@@ -156,6 +155,8 @@ from tapegrad.special_functions.wrapped_primitives import (
     y1,
 )
 from tapegrad.special_functions.zeta_functions import zeta, zetac
+
+psi = digamma
 
 __all__ = [
     "agm", "airy", "bdtr", "bdtrc", "beta", "betainc", "betaincc", "betainccinv", "betaincinv",

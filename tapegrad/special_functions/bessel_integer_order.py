@@ -20,16 +20,18 @@ from tapegrad.ops.elementwise.bessel import (
     bessel_y0,
     bessel_y1,
 )
+from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.exponential import exp, log
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import maximum, where
 from tapegrad.special_functions.derivatives import with_derivatives
+from tapegrad.special_functions.recurrence_limit import check_steps
 
 
 def _order(n: Any, name: str) -> int:
     if not isinstance(n, int | float) or int(n) != n:
         raise ArgumentError(f"{name} needs an integer order. Got {n!r}.")
-    return int(n)
+    return check_steps(int(n), name)
 
 
 def _upwards(n: int, x: Any, first: Any, second: Any, sign_of_last: float) -> Any:
@@ -50,7 +52,11 @@ def yn(n: int, x: Any) -> Any:
     n, x = _order(n, "yn"), operand(x)
     if n < 0:
         return (-1) ** n * yn(-n, x)
-    return _upwards(n, x, bessel_y0(x), bessel_y1(x), -1.0)
+    is_zero = x == 0
+    inside = where(is_zero, 1.0, x)
+    y = _upwards(n, inside, bessel_y0(inside), bessel_y1(inside), -1.0)
+    # The recurrence subtracts infinities at 0, and where it overflows.
+    return where(is_zero | ((x > 0) & isnan(y)), -math.inf, y)
 
 
 def kn(n: int, x: Any) -> Any:
@@ -60,6 +66,7 @@ def kn(n: int, x: Any) -> Any:
     1.624839
     """
     n, x = abs(_order(n, "kn")), operand(x)
+    x = where(x == 0, 0.0, x)  # without the sign of a zero
     return _upwards(n, x, bessel_k0(x), bessel_k1(x), 1.0)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.casting.promotion import operands
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import numpy_dtype_of
+from tapegrad.ops.elementwise import special_functions as primitives
 from tapegrad.ops.elementwise.exponential import exp, log, log1p
 from tapegrad.ops.elementwise.powers import sqrt
 from tapegrad.ops.elementwise.rounding import floor
@@ -20,7 +22,12 @@ from tapegrad.ops.elementwise.special_functions import betaln, ndtr, ndtri
 from tapegrad.ops.shape.functions import broadcast_arrays
 from tapegrad.special_functions.derivatives import with_derivatives
 from tapegrad.special_functions.incomplete_gamma_beta import betainc, gammainc, gammaincc
-from tapegrad.special_functions.incomplete_inverses import betaincinv, gammainccinv, gammaincinv
+from tapegrad.special_functions.incomplete_inverses import (
+    betaincinv,
+    gammainccinv,
+    gammaincinv,
+    log_beta_quantile,
+)
 from tapegrad.special_functions.removable_singularities import log1p_ratio
 
 
@@ -33,7 +40,8 @@ def betaincc(a: Any, b: Any, x: Any) -> Any:
     a, b, x = operands(a, b, x)
     # Near 0 the argument 1 - x loses the digits of x, so subtract from 1 unless that cancels.
     below = betainc(a, b, x)
-    return where((x < 1e-2) & (below < 0.999), 1 - below, betainc(b, a, 1 - x))
+    is_direct = ((x < 1e-2) & (below < 0.999)) | (1 - x == 1)
+    return where(is_direct, 1 - below, betainc(b, a, 1 - x))
 
 
 def betainccinv(a: Any, b: Any, y: Any) -> Any:
@@ -43,7 +51,9 @@ def betainccinv(a: Any, b: Any, y: Any) -> Any:
     0.5
     """
     a, b, y = operands(a, b, y)
-    return 1 - betaincinv(b, a, y)
+    # 1 - x has no digits of a small x, and 1 - y none of a small y.
+    small = betaincinv(a, b, 1 - y)
+    return where(small < 0.5, small, 1 - betaincinv(b, a, y))
 
 
 def _check_trials(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -213,6 +223,11 @@ def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     is_infinite = x == math.inf
     x = where(is_infinite, 1.0, x)
     y = betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
+    # The argument is rounded to 1 where x is small.
+    fraction = dfn * x / (dfd + dfn * x)
+    is_low = 1 - fraction == 1
+    below = betainc(0.5 * dfn, 0.5 * dfd, where(is_low, fraction, 0.5))
+    y = where(is_low, 1 - below, y)
     return where(is_infinite & (dfn > 0) & (dfd > 0), 0.0, y)
 
 
@@ -335,12 +350,18 @@ def stdtrit(df: Any, p: Any) -> Any:
 def _stdtrit(df: Any, p: Any) -> Any:
     is_normal, df, many = split_near_normal(df)
     tail = 2 * minimum(p, 1 - p)
-    is_tail = tail < 0.5
-    far = betaincinv(0.5 * df, 0.0 * df + 0.5, where(is_tail, tail, 0.25))
-    near = betaincinv(0.0 * df + 0.5, 0.5 * df, where(is_tail | (tail == 1), 0.5, 1 - tail))
+    # For few degrees of freedom most of the distribution is far from 0.
+    half = 0.0 * df + 0.5
+    is_tail = (tail < 0.5) | (tail < primitives.betainc(stop_gradient(0.5 * df), half, half))
+    far = betaincinv(0.5 * df, half, where(is_tail, tail, 0.25))
+    near = betaincinv(half, 0.5 * df, where(is_tail | (tail == 1), 0.5, 1 - tail))
     below = where(is_tail, far, 1 - near)
     square = where(is_tail, 1 - far, near) / where(below == 0, 1.0, below)
     size = where(below == 0, math.inf, sqrt(df * square))
+    # The square of t may overflow where t does not.
+    log_x = log_beta_quantile(0.5 * df, half, where(tail > 0, tail, 1.0))
+    is_huge = (log_x < -42) & (tail > 0)
+    size = where(is_huge, sqrt(df) * exp(-0.5 * where(is_huge, log_x, 0.0)), size)
     y = where(tail == 1, 0.0, where(p < 0.5, 0.0 - size, size))
     y = where(is_normal, near_normal_quantile(p, many), y)
     return where(df > 0, y, math.nan)

@@ -44,8 +44,10 @@ def exp10(x: Any) -> Any:
     100.0
     """
     x = operand(x)
-    whole = rint(x)
-    return 10.0**whole * exp(math.log(10) * (x - whole))
+    is_infinite = abs(x) == math.inf
+    whole = rint(where(is_infinite, 0.0, x))
+    # The exponential of an infinite x is already the result.
+    return 10.0**whole * exp(where(is_infinite, x, math.log(10) * (x - whole)))
 
 
 def cosm1(x: Any) -> Any:
@@ -65,6 +67,9 @@ def powm1(x: Any, y: Any) -> Any:
     0.5
     """
     x, y = operands(x, y)
+    is_one = (x == 1) | (y == 0)  # also for infinite x or y
+    x = where(is_one & (abs(x) == math.inf), 1.0, x)
+    y = where(is_one & (abs(y) == math.inf), 0.0, y)
     is_positive = x > 0
     small = expm1(y * log(where(is_positive, x, 1.0)))
     return where(is_positive, small, where(is_positive, 1.0, x) ** y - 1)
@@ -173,7 +178,14 @@ def inv_boxcox(y: Any, lmbda: Any) -> Any:
     2.0
     """
     y, lmbda = operands(y, lmbda)
-    return exp(y * log1p_ratio(y * lmbda))
+    return exp(_log_of_inverse(y, lmbda))
+
+
+def _log_of_inverse(y: Any, lmbda: Any) -> Any:
+    """Return log(1 + y lmbda) / lmbda, and y where lmbda is 0."""
+    is_end = ((y == math.inf) & (lmbda >= 0)) | ((y == -math.inf) & (lmbda <= 0))
+    inner = where(is_end, 0.0, y)
+    return where(is_end, y, inner * log1p_ratio(inner * lmbda))
 
 
 def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
@@ -183,7 +195,7 @@ def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
     1.0
     """
     y, lmbda = operands(y, lmbda)
-    return expm1(y * log1p_ratio(y * lmbda))
+    return expm1(_log_of_inverse(y, lmbda))
 
 
 def huber(delta: Any, r: Any) -> Any:
@@ -195,7 +207,9 @@ def huber(delta: Any, r: Any) -> Any:
     delta, r = operands(delta, r)
     size = abs(r)
     inner = minimum(size, delta)
-    return where(delta < 0, math.inf, inner * (size - 0.5 * inner))
+    is_infinite = (delta < 0) | ((size == math.inf) & (delta == math.inf))
+    inner = where(is_infinite, 0.0, inner)
+    return where(is_infinite, math.inf, inner * (size - 0.5 * inner))
 
 
 def pseudo_huber(delta: Any, r: Any) -> Any:

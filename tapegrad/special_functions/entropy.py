@@ -13,7 +13,7 @@ from tapegrad.ops.elementwise.exponential import exp, log, log1p
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.nn.softmax import log_softmax as log_softmax_along, softmax as softmax_along
-from tapegrad.ops.reduction.logsumexp import logsumexp as log_sum_exp
+from tapegrad.ops.reduction.logsumexp import largest_finite, logsumexp as log_sum_exp
 from tapegrad.ops.reduction.primitives import max as largest, sum as sum_over
 from tapegrad.ops.shape.functions import broadcast_arrays
 from tapegrad.special_functions.removable_singularities import expm1_ratio
@@ -128,7 +128,9 @@ def softmax(x: Any, axis: Any = None) -> Any:
     x = operand(x)
     if isinstance(axis, int):
         return softmax_along(x, axis)
-    return exp(x - log_sum_exp(x, axis=axis, keepdims=True))
+    axes, shifted = _shifted(x, axis, "softmax")
+    terms = exp(shifted)
+    return terms / sum_over(terms, axes, keepdims=True)
 
 
 def log_softmax(x: Any, axis: Any = None) -> Any:
@@ -140,4 +142,11 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     x = operand(x)
     if isinstance(axis, int):
         return log_softmax_along(x, axis)
-    return x - log_sum_exp(x, axis=axis, keepdims=True)
+    axes, shifted = _shifted(x, axis, "log_softmax")
+    return shifted - log(sum_over(exp(shifted), axes, keepdims=True))
+
+
+def _shifted(x: Any, axis: Any, name: str) -> tuple[Any, Any]:
+    """Return the axes, and x minus the largest number along them."""
+    axes = normalize_axes(axis, x.ndim, name)
+    return axes, x - largest_finite(x, axes)

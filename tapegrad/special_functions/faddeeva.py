@@ -11,7 +11,7 @@ import numpy as np
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.casting.promotion import operand
 from tapegrad.ops.creation import numpy_dtype_of
-from tapegrad.ops.elementwise.complex_numbers import imag
+from tapegrad.ops.elementwise.complex_numbers import imag, real
 from tapegrad.ops.elementwise.exponential import exp
 from tapegrad.ops.elementwise.selection import where
 
@@ -38,10 +38,12 @@ def wofz(z: Any) -> Any:
     z = operand(z)
     if numpy_dtype_of(z).kind != "c":
         z = cast(z, np.result_type(numpy_dtype_of(z), np.complex64))
+    is_infinite = (abs(real(z)) == math.inf) & (abs(imag(z)) < math.inf)
+    z = where(is_infinite, 1.0, z)
     is_below = imag(z) < 0
     upper = _upper(where(is_below, -z, z))
     lower = 2 * exp(-where(is_below, z * z, 0.0)) - upper
-    return where(is_below, lower, upper)
+    return where(is_infinite, 0.0, where(is_below, lower, upper))
 
 
 def _upper(z: Any) -> Any:

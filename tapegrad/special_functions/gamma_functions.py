@@ -11,11 +11,13 @@ from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.casting.promotion import operand, operands
+from tapegrad.ops.elementwise import special_functions as primitives
 from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.exponential import exp, log1p
+from tapegrad.ops.elementwise.magnitude import copysign
 from tapegrad.ops.elementwise.rounding import floor, rint
 from tapegrad.ops.elementwise.selection import where
-from tapegrad.ops.elementwise.special_functions import betaln, lgamma
+from tapegrad.ops.elementwise.special_functions import betaln as log_beta, lgamma
 from tapegrad.ops.elementwise.trigonometric import sin
 
 _LARGEST_LOG = 88.0
@@ -44,7 +46,8 @@ def gammasgn(x: Any) -> Any:
     [1.0, -1.0]
     """
     x = operand(x)
-    return where(isnan(x) | (is_pole(x) & (x < 0)), math.nan, _sign(x))
+    signs = where(x == 0, copysign(1.0, x), _sign(x))
+    return where(isnan(x) | (is_pole(x) & (x < 0)), math.nan, signs)
 
 
 def gamma(z: Any) -> Any:
@@ -56,7 +59,7 @@ def gamma(z: Any) -> Any:
     z = operand(z)
     is_none = is_pole(z)
     y = _sign(z) * exp(lgamma(where(is_none, 1.0, z)))
-    return where(is_none, where(z == 0, math.inf, math.nan), y)
+    return where(is_none, where(z == 0, copysign(math.inf, z), math.nan), y)
 
 
 def rgamma(z: Any) -> Any:
@@ -90,6 +93,18 @@ def loggamma(z: Any) -> Any:
     return where(z < 0, math.nan, lgamma(where(z < 0, 1.0, z)))
 
 
+def digamma(x: Any) -> Any:
+    """Return the derivative of gammaln.
+
+    >>> round(float(digamma(1.0)), 6)
+    -0.577216
+    """
+    x = operand(x)
+    is_zero = x == 0
+    y = primitives.digamma(where(is_zero, 1.0, x))
+    return where(is_zero, copysign(math.inf, -x), y)
+
+
 def multigammaln(a: Any, d: int) -> Any:
     """Return the logarithm of the multivariate gamma function of dimension d; NaN for small a.
 
@@ -106,20 +121,65 @@ def multigammaln(a: Any, d: int) -> Any:
     return y + 0.25 * d * (d - 1) * math.log(math.pi)
 
 
+def _mirrored(a: Any, b: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Replace arguments of the beta function where one is a pole of Γ, for example B(-5, 2).
+
+    If the other one is an integer m and the poles cancel, B(n, m) = (-1)^m B(1 - n - m, m).
+    Return where there is a pole, where the value is finite, both new arguments, and (-1)^m.
+    """
+    has_pole = is_pole(a) | is_pole(b)
+    n, m = where(is_pole(a), a, b), where(is_pole(a), b, a)
+    rest = 1 - n - m
+    is_finite = has_pole & (floor(m) == m) & (m > 0) & (rest > 0) & (rest < math.inf)
+    half = 0.5 * where(floor(m) == m, m, 0.0)
+    sign = where(floor(half) == half, 1.0, -1.0 + 0.0 * half)
+    a, b = where(has_pole, 1.0, a), where(has_pole, 1.0, b)
+    sign = where(is_finite | (is_pole(n) & is_pole(m)), sign, 1.0)
+    return has_pole, is_finite, where(is_finite, rest, a), where(is_finite, m, b), sign
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """Return log |B(a, b)|.
+
+    >>> round(float(betaln(2.0, 1.0)), 6), round(float(betaln(-5.0, 2.0)), 6)
+    (-0.693147, -2.995732)
+    """
+    a, b = operands(a, b)
+    is_far = _is_unbounded(a, b)
+    has_pole, is_finite, a, b, _ = _mirrored(a, b)
+    y = log_beta(where(is_far, 1.0, a), where(is_far, 1.0, b))
+    return where((has_pole & ~is_finite) | is_far, math.inf, y)
+
+
+def _is_unbounded(a: Any, b: Any) -> Any:
+    """Return where one argument is negative and the other infinite: |B(a, b)| is infinite."""
+    return ((a == math.inf) & (b < 0)) | ((b == math.inf) & (a < 0))
+
+
 def beta(a: Any, b: Any) -> Any:
     """Return B(a, b) = Γ(a) Γ(b) / Γ(a + b).
 
-    >>> round(float(beta(2.0, 3.0)), 6)
-    0.083333
+    >>> round(float(beta(2.0, 3.0)), 6), round(float(beta(-5.0, 2.0)), 6)
+    (0.083333, 0.05)
     """
     a, b = operands(a, b)
+    is_far = _is_unbounded(a, b)
+    has_pole, is_finite, a, b, sign = _mirrored(a, b)
+    is_far = is_far & ~has_pole
+    sign = where(is_far, _sign(a) * _sign(b), sign)
+    y = sign * _beta(where(is_far, 1.0, a), where(is_far, 1.0, b))
+    infinite = where(sign > 0, math.inf, -math.inf)
+    return where((has_pole & ~is_finite) | is_far, infinite, y)
+
+
+def _beta(a: Any, b: Any) -> Any:
     # Where Γ(a + b) has a pole the result is 0. Its derivative cannot be computed from logarithms.
     is_crossing = is_pole(a + b) & ~is_pole(a) & ~is_pole(b)
     is_crossing = is_crossing & (abs(a) < 150) & (abs(b) < 150)
     left, right = where(is_crossing, a, 1.0), where(is_crossing, b, 1.0)
     crossing = gamma(left) * gamma(right) * rgamma(left + right)
     a, b = where(is_crossing, 1.0, a), where(is_crossing, 1.0, b)
-    y = _sign(a) * _sign(b) * _sign(a + b) * exp(betaln(a, b))
+    y = _sign(a) * _sign(b) * _sign(a + b) * exp(log_beta(a, b))
     return where(is_crossing, crossing, y)
 
 
@@ -136,9 +196,9 @@ def poch(z: Any, m: Any) -> Any:
     is_plain = (z > 0) & (z + m > 0) & (m != 0)
     is_up = m > 0
     base, step = where(is_plain, z, 2.0), where(is_plain, m, 1.0)
-    rise = lgamma(where(is_up, step, 1.0)) - betaln(base, where(is_up, step, 1.0))
+    rise = lgamma(where(is_up, step, 1.0)) - log_beta(base, where(is_up, step, 1.0))
     low = where(is_up, 1.0, base + step)
-    fall = betaln(low, where(is_up, 1.0, -step)) - lgamma(where(is_up, 1.0, -step))
+    fall = log_beta(low, where(is_up, 1.0, -step)) - lgamma(where(is_up, 1.0, -step))
     plain = exp(where(is_up, rise, fall))
     is_masked = is_zero | is_plain
     y = exp(lgamma(where(is_masked, 1.0, z + m)) - lgamma(where(is_masked, 1.0, z)))
@@ -204,7 +264,7 @@ def log_choose(n: Any, k: Any) -> Any:
     >>> round(float(log_choose(*operands(4.0, 1.0))), 6) == round(math.log(4), 6)
     True
     """
-    return -betaln(n - k + 1, k + 1) - log1p(n)
+    return -log_beta(n - k + 1, k + 1) - log1p(n)
 
 
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:

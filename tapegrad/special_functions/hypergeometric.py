@@ -46,10 +46,12 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
     inner = _kummer_integral(
         where(is_inner, a, 1.0), where(is_inner, b, 2.0), where(is_inner, x, 0.0)
     )
-    is_safe = is_inner | is_pole(b)
+    # With b = -m, the series ends before its division by 0 if a is 0, -1, ..., -m.
+    has_pole = is_pole(b) & ~(is_pole(a) & (a >= b))
+    is_safe = is_inner | has_pole
     other = _kummer_series(where(is_safe, 1.0, a), where(is_safe, 1.0, b), where(is_safe, 0.0, x))
     y = where(is_inner, inner, other)
-    return where(is_pole(b), _at_pole(a, x), where(x == 0, 1.0, y))
+    return where(has_pole, _at_pole(a, x), where(x == 0, 1.0, y))
 
 
 def _at_pole(a: Any, x: Any) -> Any:
@@ -87,8 +89,9 @@ def _kummer_series(a: Any, b: Any, x: Any) -> Any:
 
     def ratio(k: Any, a: Any, b: Any, x: Any) -> Any:
         # Terms after the end of a polynomial are 0 but could overflow for large |x|.
-        is_over = (abs(x) > _FAR) & (a + k >= 0)
-        return where(is_over, 0.0, (a + k) / (b + k) * (x / (k + 1)))
+        is_over = ((abs(x) > _FAR) | is_pole(b)) & (a + k >= 0)
+        below = where(is_over & (b + k == 0), 1.0, b + k)
+        return where(is_over, 0.0, (a + k) / below * (x / (k + 1)))
 
     total = power_sum(ratio, _TERMS_1F1, a, b, near)
     series = exp(where(is_reflected, x, 0.0)) * total
@@ -141,7 +144,9 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, z: Any) -> Any:
         where(is_inner, z, 0.0),
     )
     ends = is_pole(a) | is_pole(b)
-    is_outer = ~is_inner & ~is_pole(c) & ((z < 1) | ends)
+    # With c = -m, the series ends before its division by 0 if a or b is one of 0, ..., 1 - m.
+    has_pole = is_pole(c) & ~((is_pole(a) & (a > c)) | (is_pole(b) & (b > c)))
+    is_outer = ~is_inner & ~has_pole & ((z < 1) | ends)
     other = _gauss_series(
         where(is_outer, a, 1.0),
         where(is_outer, b, 1.0),
@@ -151,7 +156,7 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, z: Any) -> Any:
     at_one = _gauss_at_one(a, b, c)
     beyond = where(z == 1, at_one, where(ends, other, math.nan))
     y = where(is_inner, inner, where(z < 1, other, beyond))
-    return where(z == 0, 1.0, where(is_pole(c), math.inf, y))
+    return where(z == 0, 1.0, where(has_pole, math.inf, y))
 
 
 def _gauss_integral(a: Any, b: Any, c: Any, z: Any) -> Any:
@@ -214,7 +219,8 @@ def _gauss_sum(a: Any, b: Any, c: Any, z: Any, count: int) -> Any:
     def ratio(k: Any, a: Any, b: Any, c: Any, z: Any) -> Any:
         # Terms after the end of a polynomial are 0 but could overflow for |z| > 1.
         is_end = (is_pole(a) & (a + k >= 0)) | (is_pole(b) & (b + k >= 0))
-        is_over = (abs(z) > 1) & is_end
-        return where(is_over, 0.0, (a + k) * (b + k) / ((c + k) * (k + 1)) * z)
+        is_over = ((abs(z) > 1) | is_pole(c)) & is_end
+        below = where(is_over & (c + k == 0), 1.0, c + k)
+        return where(is_over, 0.0, (a + k) * (b + k) / (below * (k + 1)) * z)
 
     return power_sum(ratio, count, a, b, c, z)

@@ -27,6 +27,7 @@ from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.elementwise import special_functions as primitives
 from tapegrad.ops.elementwise.exponential import exp, log, log1p
 from tapegrad.ops.elementwise.powers import sqrt
+from tapegrad.ops.elementwise.rounding import ceil, floor
 from tapegrad.ops.elementwise.selection import maximum, where
 from tapegrad.ops.elementwise.special_functions import betaln, digamma, lgamma
 from tapegrad.ops.reduction.primitives import sum as sum_over
@@ -68,9 +69,16 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     0.6875
     """
     a, b, x = operands(a, b, x)
-    if not (is_tracked(a) or is_tracked(b)):
-        return primitives.betainc(a, b, x)
-    return _betainc(*broadcast_arrays(a, b, x))
+    # The distribution degenerates: all of it is at 0, or all of it is at 1.
+    is_low = ((a == 0) & (b > 0)) | ((b == math.inf) & (a >= 0) & (a < math.inf))
+    is_high = ((b == 0) & (a > 0)) | ((a == math.inf) & (b >= 0) & (b < math.inf))
+    is_end = is_low | is_high
+    a, b = where(is_end, 1.0, a), where(is_end, 1.0, b)
+    if is_tracked(a) or is_tracked(b):
+        y = _betainc(*broadcast_arrays(a, b, x))
+    else:
+        y = primitives.betainc(a, b, x)
+    return where(is_low, ceil(y), where(is_high, floor(y), y))
 
 
 @custom_gradient
@@ -153,10 +161,19 @@ def gammainc(a: Any, x: Any) -> Any:
     >>> round(float(gammainc(1.0, 1.0)), 6)
     0.632121
     """
+    is_point, a, x = _without_zeros(a, x)
+    y = _gammainc(*broadcast_arrays(a, x)) if is_tracked(a) else primitives.igamma(a, x)
+    return where(is_point, 1.0, y)
+
+
+def _without_zeros(a: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return where a is 0 and x positive, and both operands with a = 1 there.
+
+    For a = 0 the gamma distribution is a point at 0.
+    """
     a, x = operands(a, x)
-    if not is_tracked(a):
-        return primitives.igamma(a, x)
-    return _gammainc(*broadcast_arrays(a, x))
+    is_point = (a == 0) & (x > 0)
+    return is_point, where(is_point, 1.0, a), x
 
 
 def gammaincc(a: Any, x: Any) -> Any:
@@ -165,10 +182,9 @@ def gammaincc(a: Any, x: Any) -> Any:
     >>> round(float(gammaincc(1.0, 1.0)), 6)
     0.367879
     """
-    a, x = operands(a, x)
-    if not is_tracked(a):
-        return primitives.igammac(a, x)
-    return _gammaincc(*broadcast_arrays(a, x))
+    is_point, a, x = _without_zeros(a, x)
+    y = _gammaincc(*broadcast_arrays(a, x)) if is_tracked(a) else primitives.igammac(a, x)
+    return where(is_point, 0.0, y)
 
 
 @custom_gradient

@@ -16,8 +16,9 @@ from tapegrad.core.recorder import active_stack
 from tapegrad.ops.casting.promotion import operands
 from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.elementwise import special_functions as primitives
-from tapegrad.ops.elementwise.exponential import exp, log
+from tapegrad.ops.elementwise.exponential import exp, log, log1p
 from tapegrad.ops.elementwise.powers import sqrt
+from tapegrad.ops.elementwise.rounding import ceil, floor
 from tapegrad.ops.elementwise.selection import maximum, minimum, where
 from tapegrad.ops.elementwise.sigmoids import sigmoid
 from tapegrad.ops.elementwise.special_functions import betaln, lgamma
@@ -31,6 +32,9 @@ from tapegrad.special_functions.incomplete_gamma_beta import (
 
 Function = Callable[..., Any]
 _HALVINGS, _STEPS = 34, 5
+
+_TINY = -42.0
+"""Where the logarithm of x is smaller, 1 + x is 1 in double precision."""
 
 
 def _solve(
@@ -84,12 +88,17 @@ def betaincinv(a: Any, b: Any, y: Any) -> Any:
     """
     a, b, y = broadcast_arrays(*operands(a, b, y))
     is_valid = (a > 0) & (b > 0) & (a < math.inf) & (b < math.inf)
+    # With an infinite parameter, all of the distribution is at 0 or at 1.
+    is_low = (b == math.inf) & (a > 0) & (a < math.inf)
+    is_high = (a == math.inf) & (b > 0) & (b < math.inf)
     is_inner = (y > 0) & (y < 1)
     a, b = where(is_valid, a, 1.0), where(is_valid, b, 1.0)
     inner = where(is_inner, y, 0.5)
     x = _implicit(_solve_beta, betainc_parameter_derivatives, beta_density, inner, a, b)
     x = where(is_inner, x, where(y == 0, 0.0, where(y == 1, 1.0, math.nan)))
-    return where(is_valid, x, math.nan)
+    ends = where(is_low & (y >= 0) & (y <= 1), floor(y), math.nan)
+    ends = where(is_high & (y >= 0) & (y <= 1), ceil(y), ends)
+    return where(is_valid, x, ends)
 
 
 def _solve_beta(y: Any, a: Any, b: Any) -> Any:
@@ -109,7 +118,19 @@ def _solve_beta(y: Any, a: Any, b: Any) -> Any:
 
     zero = 0.0 * y
     margin = where(is_low, 0.0, 1 / b + 0.3 * sqrt(1 / a + 1 / b))
-    return sigmoid(_solve(rise, exact, slope, zero - _lowest(y), zero + 36.0, margin))
+    x = sigmoid(_solve(rise, exact, slope, zero - _lowest(y), zero + 36.0, margin))
+    log_x = log_beta_quantile(a, b, y)
+    is_tiny = log_x + log1p(b) < _TINY
+    return where(is_tiny, exp(where(is_tiny, log_x, 0.0)), x)
+
+
+def log_beta_quantile(a: Any, b: Any, y: Any) -> Any:
+    """Return the logarithm of betaincinv where it is tiny: betainc is then x^a / (a B(a, b)).
+
+    >>> round(math.exp(log_beta_quantile(*operands(2.0, 1.0, 1e-30))) * 1e15, 6)
+    1.0
+    """
+    return (log(y) + log(a) + betaln(a, b)) / a
 
 
 def _lowest(y: Any) -> float:
@@ -139,15 +160,16 @@ def _gamma_inverse(a: Any, y: Any, is_upper: bool) -> Any:
     a, y = broadcast_arrays(*operands(a, y))
     is_valid = (a > 0) & (a < math.inf)
     is_inner = (y > 0) & (y < 1)
-    a = where(is_valid, a, 1.0)
+    a_given, a = a, where(is_valid, a, 1.0)
     inner = where(is_inner, y, 0.5)
     if is_upper:
         x = _implicit(_solve_upper, _gamma_parameter_derivatives, gamma_density, -inner, a)
     else:
         x = _implicit(_solve_lower, _gamma_parameter_derivatives, gamma_density, inner, a)
-    ends = (1, 0) if is_upper else (0, 1)
-    x = where(is_inner, x, where(y == ends[0], 0.0, where(y == ends[1], math.inf, math.nan)))
-    return where(is_valid, x, math.nan)
+    lowest, highest = (1, 0) if is_upper else (0, 1)
+    x = where(is_inner, x, where(y == lowest, 0.0, where(y == highest, math.inf, math.nan)))
+    # With a = 0 only the ends are defined, as in SciPy.
+    return where(is_valid | ((a_given == 0) & ~is_inner), x, math.nan)
 
 
 def _gamma_parameter_derivatives(a: Any, x: Any) -> tuple[Any]:
@@ -172,6 +194,11 @@ def _solve_gamma(rise: Function, lower: Any, upper: Any, a: Any) -> Any:
         below = primitives.igamma(a, exp(s)) - lower
         return where(lower <= 0.5, below, upper - primitives.igammac(a, exp(s)))
 
+    # gammainc is x^a / Γ(a + 1) for tiny x, which may underflow.
+    is_low = lower < 0.5
+    log_lower = where(is_low, log(where(is_low, lower, 1.0)), log1p(-where(is_low, 0.0, upper)))
+    log_x = (log_lower + lgamma(a + 1)) / a
+    is_tiny = log_x < _TINY
     s = _solve(
         lambda s: rise(exp(s)),
         exact,
@@ -180,4 +207,4 @@ def _solve_gamma(rise: Function, lower: Any, upper: Any, a: Any) -> Any:
         high,
         1 / a + 0.2 / sqrt(a),
     )
-    return exp(s)
+    return exp(where(is_tiny, log_x, s))

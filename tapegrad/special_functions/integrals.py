@@ -19,6 +19,7 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.special_functions import erf, expint, fresnel_cos, fresnel_sin, ndtr
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.shape.functions import broadcast_arrays
+from tapegrad.special_functions.recurrence_limit import check_steps
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
@@ -44,6 +45,7 @@ def expn(n: Any, x: Any) -> Any:
     x = operand(x)
     if not isinstance(n, int) or n < 0:
         raise ArgumentError(f"expn needs a non-negative integer order. Got {n!r}.")
+    check_steps(n, "expn")
     if n == 0:
         return where(x > 0, exp(-x) / where(x > 0, x, 1.0), where(x == 0, math.inf, math.nan))
     if n == 1:
@@ -72,7 +74,8 @@ def _expn(n: int, x: Any) -> Any:
             total = total - term / (k - n + 1)
         term = term * (-near) / (k + 1)
     y = where(is_far, exp(-far) / fraction, total)
-    return where(is_far | is_near, y, where(x == 0, 1 / (n - 1), math.nan))
+    at_zero = 0.0 * x + 1 / (n - 1)  # in the dtype of x
+    return where(is_far | is_near, y, where(x == 0, at_zero, math.nan))
 
 
 def fresnel(z: Any) -> tuple[Any, Any]:

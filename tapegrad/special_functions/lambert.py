@@ -23,7 +23,7 @@ from tapegrad.special_functions.derivatives import in_double
 _STEPS = 12
 
 
-def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
     """Return branch `k` of the inverse of w exp(w); the result is complex, as in SciPy.
 
     `tol` is accepted but ignored. The number of iterations is fixed and reaches full precision,

@@ -6,12 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tapegrad.core.values.convert import NUMBERS
-from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentTypeError
-from tapegrad.ops.kinds import kind_of
+from tapegrad.core.primitive.real_operands import require_real
 
 Function = Callable[..., Any]
 
@@ -26,21 +21,15 @@ def real_arguments_only(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
-            if _is_complex(value):
-                raise ArgumentTypeError(
-                    f"{function.__name__} accepts real arguments only. Got a complex one. "
-                    "Pass its real part, imaginary part or absolute value."
-                )
+            _require_real(function.__name__, value)
         return function(*args, **kwargs)
 
     return call
 
 
-def _is_complex(value: Any) -> bool:
-    if type(value) is Tensor:
-        return kind_of(value) == "c"
-    if type(value) in NUMBERS or value is None:
-        return type(value) is complex
+def _require_real(name: str, value: Any) -> None:
     if isinstance(value, list | tuple):
-        return any(_is_complex(part) for part in value)
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "c"
+        for part in value:
+            _require_real(name, part)
+    else:
+        require_real(name, value)

@@ -13,6 +13,7 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.special_functions.bessel_ik import ive_positive
 from tapegrad.special_functions.derivatives import in_double, with_derivatives
+from tapegrad.special_functions.recurrence_limit import check_steps
 
 Function = Callable[[int, Any], Any]
 
@@ -56,6 +57,7 @@ def spherical_kn(n: int, z: Any, derivative: bool = False) -> Any:
 def _evaluate(name: str, value: Function, sign: int, n: int, z: Any, derivative: bool) -> Any:
     if type(n) is not int or n < 0:
         raise ArgumentError(f"{name} needs a non-negative integer order. Got {n!r}.")
+    check_steps(n, name)
 
     def function(n: int, x: Any) -> Any:
         return with_derivatives(lambda x: value(n, x), lambda x: slope(n, x), (), x)
@@ -142,7 +144,7 @@ def _in(n: int, x: Any) -> Any:
 
 
 def _kn(n: int, x: Any) -> Any:
-    is_inside = (x > 0) & (x < math.inf)
+    is_inside = (x != 0) & (abs(x) < math.inf)
     inside = where(is_inside, x, 1.0)
     first = 0.5 * math.pi * exp(-inside) / inside
     y = _upwards(n, inside, first, first * (1 + 1 / inside), 1.0)

@@ -42,10 +42,7 @@ log_ndtr = wrap_primitive(primitives.log_ndtr, "Return log(ndtr(x)) without unde
 # Gamma and beta functions
 
 gammaln = wrap_primitive(primitives.lgamma, "Return log |Γ(x)|.", "gammaln")
-digamma = wrap_primitive(primitives.digamma, "Return the derivative of gammaln.")
-psi = digamma
 polygamma = wrap_primitive(primitives.polygamma, "Return the n-th derivative of digamma at x.")
-betaln = wrap_primitive(primitives.betaln, "Return log |B(a, b)|.")
 
 # Bessel functions of order 0 and 1
 

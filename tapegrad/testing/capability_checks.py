@@ -81,7 +81,18 @@ def check_pullbacks(part: FusedPullbacks, on_device: Placed) -> None:
             if found is not None:
                 expected = [_B if wanted[0] else None, _A if wanted[1] else None]
                 _same_results(found, expected, on_device, "pullback('multiply')")
+        _check_zero_cotangents(multiply, on_device)
     assert part.pullback(argmax_p.name) is None, "pullback('argmax') must be None: it has no rule."
+
+
+def _check_zero_cotangents(multiply: Any, on_device: Placed) -> None:
+    """A zero cotangent stays zero, although a factor is infinite or NaN."""
+    zeros, factors = np.zeros(3), np.array([np.inf, np.nan, 2.0])
+    with using_stack(RAW), np.errstate(invalid="ignore"):
+        reads = ((on_device(factors),), (on_device(factors),))
+        found = multiply(on_device(zeros), reads, (True, True), {}, False)
+    if found is not None:
+        _same_results(found, [zeros, zeros], on_device, "pullback('multiply') of zeros")
 
 
 def check_in_place(part: InPlaceKernels, on_device: Placed) -> None:

@@ -73,9 +73,9 @@ def all_rules_of(primitive: Primitive) -> Callable[..., Any]:
         for rule, read, is_wanted in zip(primitive.vjp_rules or (), saved, wanted, strict=True):
             share = None
             if is_wanted and rule is not None:
-                share = rule(t, read, params)
+                share = rule.guarded(t, read, params)
                 if share is not t and conjugate:
-                    share = np.conj(rule(np.conj(t), read, params))
+                    share = np.conj(rule.guarded(np.conj(t), read, params))
             shares.append(share)
         return shares
 

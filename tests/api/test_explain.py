@@ -172,13 +172,13 @@ def test_a_variable_on_a_tape_that_does_not_watch_reads():
     assert "watch_accessed_variables=False" in tape.explain(y, v)
 
 
-def test_a_tape_that_is_used_up(x):
+def test_a_tape_that_is_used_up_still_explains(x):
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = x * x
     tape.gradient(y, x)
 
-    assert "The tape is used up" in tape.explain(y, x)
+    assert "this gradient is not None" in tape.explain(y, x)
 
 
 def test_explaining_does_not_use_the_tape_up(x):

@@ -79,7 +79,8 @@ def test_scalars_and_variables_are_exported():
     v = tf.Variable([1.0, 2.0])
 
     assert np.from_dlpack(tf.reduce_sum(v)) == 3.0
-    assert np.shares_memory(np.from_dlpack(v), v.array)
+    assert not np.shares_memory(np.from_dlpack(v), v.array)
+    assert np.shares_memory(np.from_dlpack(v, copy=False), v.array)
     assert v.__dlpack_device__() == (1, 0)
 
 

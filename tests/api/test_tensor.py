@@ -26,11 +26,21 @@ def test_T1_changing_the_array_it_was_made_from_changes_nothing():
     assert x.numpy().tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("out", [lambda x: x.numpy(), np.asarray, np.array])
+@pytest.mark.parametrize("out", [lambda x: x.numpy(), np.array])
 def test_T1_arrays_that_come_out_are_copies(x, out):
     out(x)[0] = 9.0
 
     assert x.numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_T1_asarray_gives_a_read_only_snapshot(x, dtype):
+    snapshot = np.asarray(x, dtype)
+    with pytest.raises(ValueError, match="read-only"):
+        snapshot[0] = 9.0  # as a function that writes into out=np.asarray(x) would
+    x[0] = 7.0
+
+    assert snapshot.tolist() == [1.0, 2.0]
 
 
 def test_T1_scalars_come_back_as_numpy_scalars():
@@ -46,14 +56,14 @@ def test_T1_dlpack_export(x):
 
 
 @pytest.mark.parametrize("make", [tf.constant, tf.Variable], ids=["tensor", "variable"])
-def test_T1_the_buffer_for_memoryview_is_a_copy(make):
+def test_T1_the_buffer_for_memoryview_is_a_read_only_copy(make):
     x = make([1.0, 2.0])
 
     view = x.__buffer__(0)  # what memoryview(x) and np.asarray(x) ask for since Python 3.12
     assert view.tolist() == [1.0, 2.0]
-    view[0] = 9.0
-
-    assert x.numpy().tolist() == [1.0, 2.0]
+    assert view.readonly
+    with pytest.raises(BufferError, match=r"Write to x.numpy\(\)"):
+        x.__buffer__(1)
 
 
 def test_T1_a_buffer_of_bfloat16_is_refused_before_anything_is_read():
@@ -77,7 +87,9 @@ def test_T1_numpy_gets_the_same_dtype_layout_and_values(dtype):
     assert array.dtype == x.dtype.dtype
     np.testing.assert_array_equal(array, values.astype(array.dtype))
     assert array.strides == x.numpy().strides
-    array[...] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        array[...] = 1
+    np.array(x)[...] = 1
     np.testing.assert_array_equal(x.numpy(), values.astype(array.dtype))
 
 

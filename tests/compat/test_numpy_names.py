@@ -177,6 +177,8 @@ def test_types_of_integers_make_constants_of_traced_values():
         lambda x: complex(x[0]).real,
         lambda x: int(x[0]),
         lambda x: [1.0, 2.0][x[0]],
+        lambda x: x[0].item(),
+        lambda x: x.tolist()[0],
     ],
 )
 def test_a_value_that_would_lose_its_derivative_is_refused(leave):

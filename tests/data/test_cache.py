@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -164,3 +169,25 @@ def test_a_pass_in_which_an_element_failed_is_not_kept(name, tmp_path):
 
     assert values([*first, *iterator]) == [0, 1, 3]
     assert values(dataset) == values(dataset) == [0, 1, 2, 3]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from tapegrad.data import Dataset
+for number, element in enumerate(Dataset.range(100).cache(sys.argv[1])):
+    if number == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_pass_leaves_nothing_after_the_next_one(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "c")]
+    done = subprocess.run(command, env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+    list(Dataset.range(3).cache(tmp_path / "c"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
+    assert [int(x) for x in Dataset.range(9).cache(tmp_path / "c")] == [0, 1, 2]

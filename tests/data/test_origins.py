@@ -277,3 +277,67 @@ def test_asking_for_the_spec_is_no_pass():
     _ = dataset.element_spec
 
     assert values(dataset) == values(other)
+
+
+# Later writes
+
+
+def _written(array):
+    array[...] = -1
+    return array
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "variable", "tuple", "dict", "buffer"])
+@pytest.mark.parametrize("make", [Dataset.from_tensor_slices, Dataset.from_tensors])
+def test_later_writes_to_a_source_are_not_seen(make, kind):
+    array = np.arange(4.0)
+    source = {
+        "array": array,
+        "tensor": tf.constant(array),
+        "variable": tf.Variable(array),
+        "tuple": (array, array),
+        "dict": {"a": array},
+        "buffer": memoryview(array),
+    }[kind]
+    dataset = make(source)
+    expected = values(dataset)
+
+    _written(array)
+    if kind == "tensor":
+        source[...] = -1.0
+    if kind == "variable":
+        source.assign(-tf.ones(4, "float64"))
+
+    assert values(dataset) == expected
+    assert "-1" not in str(expected)
+
+
+def test_a_memory_mapped_file_stays_on_disk(tmp_path):
+    file = np.memmap(tmp_path / "a", "float64", "w+", shape=(4,))
+    dataset = Dataset.from_tensor_slices(file)
+    file[:] = 3.0
+
+    assert [float(x) for x in dataset] == [3.0] * 4
+
+
+@pytest.mark.parametrize("has_signature", [False, True])
+def test_a_generator_and_a_function_may_use_an_array_again(has_signature):
+    def numbers():
+        array = np.zeros(2)
+        for number in range(4):
+            array[:] = number
+            yield array
+
+    place = np.zeros(2)
+
+    def filled(x):
+        place[:] = x.numpy()
+        return place
+
+    signature = tf.TensorSpec((2,), "float64") if has_signature else None
+    dataset = Dataset.from_generator(numbers, output_signature=signature)
+    expected = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+
+    assert next(iter(dataset.batch(4))).numpy().tolist() == expected
+    assert sorted(x.numpy().tolist() for x in dataset.shuffle(4, seed=1)) == expected
+    assert next(iter(dataset.map(filled).batch(4))).numpy().tolist() == expected

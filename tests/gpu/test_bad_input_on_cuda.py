@@ -269,3 +269,29 @@ def test_identity_in_a_block_moves_there_and_the_gradient_comes_back() -> None:
         z = y * y
 
     assert (y.device, tape.gradient(z, x).device) == ("cpu", "cuda:0")
+
+
+WRONG_KINDS = {
+    "digits as a shape": lambda x: tf.reshape(x, "6"),
+    "a fraction of a size": lambda x: tf.zeros([2.9]),
+    "a fraction of an axis": lambda x: tf.argmax(x, axis=1.9),
+    "a tensor as an axis": lambda x: tf.reduce_sum(x, axis=x),
+    "a tensor as a flag": lambda x: tf.numpy.sum(x, keepdims=x),
+    "text as a tolerance": lambda x: tf.numpy.isclose(x, x, rtol="1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KINDS)
+def test_arguments_of_another_kind_are_refused_without_a_read(name) -> None:
+    x = tf.ones([2, 3])
+
+    with tf.debug.transfers("raise"), pytest.raises(tf.errors.ArgumentKindError, match="Got"):
+        WRONG_KINDS[name](x)
+
+
+def test_tolerances_of_isclose_may_be_tensors() -> None:
+    x = tf.constant([1.0, 2.0])
+
+    found = tf.numpy.isclose(x, x + 0.5, rtol=tf.constant([0.0, 1.0]))
+
+    assert found.numpy().tolist() == [False, True]

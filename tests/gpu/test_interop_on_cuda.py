@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import os
 import re
 import warnings
@@ -209,6 +210,41 @@ def test_a_followed_tensor_that_cupy_takes_by_dlpack_warns() -> None:
         tape.watch(x)
         with pytest.warns(UserWarning, match="another library through __dlpack__"):
             cupy.from_dlpack(x)
+
+
+EXITS = {
+    "float()": float,
+    "item()": lambda x: x.item(),
+    "tolist()": lambda x: x.tolist(),
+    "__array__": np.asarray,
+    "an assignment to an item": lambda x: operator.setitem(np.zeros(2), 0, x),
+    "__dlpack__": cupy.from_dlpack,
+    "__cuda_array_interface__": cupy.asarray,
+}
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_a_transform_warns_when_a_value_leaves_the_device_or_the_tape(how) -> None:
+    def f(x):
+        EXITS[how](x * x)
+        return x * x
+
+    with pytest.warns(tf.errors.TapeExitWarning, match="that a tape follows became") as seen:
+        gradient = tf.grad(f)(tf.constant(2.0))
+
+    assert float(gradient) == 4.0
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+
+
+def test_a_cupy_array_times_a_followed_tensor_does_not_warn() -> None:
+    weights = cupy.asarray([1.0, 2.0], "float32")
+
+    def f(x):
+        return tf.reduce_sum(weights * x + x * weights)
+
+    with tf.debug.tape_exits("raise"):
+        assert tf.grad(f)(tf.constant([3.0, 4.0])).numpy().tolist() == [2.0, 4.0]
 
 
 @pytest.mark.parametrize("kind", [tf.constant, tf.Variable])

@@ -394,3 +394,17 @@ def test_more_than_two_to_the_31_elements() -> None:
     np.testing.assert_allclose(float(weights[-1, -1]), 1.0, atol=1e-2)
     np.testing.assert_allclose(float(loss[0]), np.log(length), rtol=1e-2)
     assert float(loss[-1]) < 1e-2
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_gradient_of_cross_entropy_sums_to_zero_for_large_logits(length: int) -> None:
+    rng = np.random.default_rng(length)
+    logits = cupy.asarray((1000 + rng.normal(size=(3, length))).astype(np.float32))
+    labels = cupy.zeros((3, length), np.float32)
+    labels[:, 0] = 1
+    _, log_total = PRIMITIVES["cross_entropy"].kernel(cupy.ndarray)(logits, labels)
+    t = cupy.ones(3, np.float32)
+    gradient = PRIMITIVES["cross_entropy_gradient"].kernel(cupy.ndarray)(
+        t, logits, labels, log_total
+    )
+    assert float(abs(gradient.sum(-1, dtype=np.float64)).max()) < 1e-6

@@ -35,25 +35,39 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",
         "arena",
         "argument_checks",
+        "call_site",
+        "exact_key",
+        "files.atomic",
+        "files.formats",
+        "files.limits",
+        "observed",
         "ownership",
+        "update_lock",
+        "value_use",
         "warn_once",
     ),
-    ("backend.capabilities",),
+    ("failed_calls",),
+    ("checked_calls",),
+    ("backend.capabilities", "files.private_cache"),
     ("backend.protocol",),
     ("backend.registry",),
     ("values.device",),
     ("recorder",),
+    ("exits",),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
     ("values.tensor", "trace.expression_namespace", "trace.c_source", "trace.loop"),
-    ("values.convert", "primitive.rule"),
+    ("trace.zero_in_rules",),
+    ("values.shared",),
+    ("values.convert", "primitive.rule", "primitive.real_operands"),
     ("values.variable", "values.indexed_slices"),
+    ("commit",),
     ("primitive.primitive",),
     ("primitive.fastpath", "primitive.operand", "primitive.index_check"),
     ("primitive.families",),
     ("dtypes", "tensor", "variable"),  # names that old pickles refer to
 )
 
-CORE_PACKAGES = {"backend", "primitive", "trace", "values"}
+CORE_PACKAGES = {"backend", "files", "primitive", "trace", "values"}
 
 # Packages in the tree that use the public API, and so may import any module of it.
 USERS = {"tapegrad_bench"}

@@ -43,11 +43,24 @@ class cuda:
 """
 
 
-def run(code: str, *paths: Path) -> str:
+# A CuPy that creates its folder when it is imported, as the real one does.
+WITH_FOLDER = """
+import os
+_default = os.path.expanduser('~/.cupy/kernel_cache')
+os.makedirs(os.environ.get('CUPY_CACHE_DIR', _default), exist_ok=True)
+"""
+BROKEN = "raise OSError('a file of CuPy cannot be read')"
+
+
+def run(code: str, *paths: Path, home: str | None = None) -> str:
     """Run `code` in a fresh process that sees no GPU, with `paths` before all others."""
     search = os.pathsep.join(map(str, [*paths, ROOT, ROOT / "backends"]))
     environment = {**os.environ, "PYTHONPATH": search, "CUDA_VISIBLE_DEVICES": "-1"}
     environment.pop("TAPEGRAD_DEVICE", None)
+    if home is not None:
+        for name in ("CUPY_CACHE_DIR", "TAPEGRAD_CACHE", "XDG_CACHE_HOME"):
+            environment.pop(name, None)
+        environment["HOME"] = home
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -85,6 +98,31 @@ def test_without_a_driver_the_cuda_device_says_what_is_missing(driverless):
 
 def test_without_a_driver_info_names_the_reason(driverless):
     assert f"default device  cpu (CUDA is not used: {NEEDS_DEVICE}" in run(INFO, driverless)
+
+
+@pytest.mark.parametrize("home", ["", "not/absolute", "/proc/nowhere"])
+def test_without_a_usable_home_everything_works(tmp_path, home):
+    (tmp_path / "cupy.py").write_text(WITH_FOLDER + DRIVERLESS)
+
+    assert run(TRAIN, tmp_path, home=home) == "cpu 6.0 ['cpu']\n"
+    assert run(ASK_FOR_CUDA, tmp_path, home=home).startswith(NEEDS_DEVICE)
+    assert run(TRAIN, home=home) == "cpu 6.0 ['cpu']\n"  # with what is installed
+
+
+def test_a_usable_home_is_used(tmp_path):
+    (tmp_path / "cupy.py").write_text(WITH_FOLDER + DRIVERLESS)
+
+    run(TRAIN, tmp_path, home=str(tmp_path / "home"))
+
+    assert (tmp_path / "home" / ".cupy" / "kernel_cache").is_dir()
+
+
+def test_whatever_a_broken_cupy_raises_is_explained(tmp_path):
+    (tmp_path / "cupy.py").write_text(BROKEN)
+
+    printed = run(ASK_FOR_CUDA, tmp_path)
+
+    assert printed.startswith("Backend 'cupy' found CuPy, but cannot import it: a file of CuPy")
 
 
 # What is installed, real CuPy or none, must do the same.

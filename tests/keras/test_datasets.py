@@ -5,16 +5,20 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import pickle
+import shutil
 import tarfile
+import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tapegrad import keras
-from tapegrad.errors import ArgumentError, TapegradError
+from tapegrad.errors import ArgumentError, FileFormatError, TapegradError
 from tapegrad.keras import datasets
 from tapegrad.keras.datasets import files
 from tapegrad.keras.utils import get_file
@@ -114,6 +118,155 @@ def test_an_archive_cannot_write_elsewhere(origin, tmp_path):
     with pytest.raises(tarfile.OutsideDestinationError):
         get_file(origin=source.as_uri(), extract=True)
     assert not list(tmp_path.rglob("evil.txt"))
+
+
+# What may go wrong on the way
+
+
+class Cut(BaseHTTPRequestHandler):
+    """Announces more than it sends."""
+
+    def do_GET(self):
+        self.send_response(200)
+        if self.path != "/unknown":
+            self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"half")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with HTTPServer(("127.0.0.1", 0), Cut) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+def test_a_download_that_ends_early_is_not_kept(server, origin, tmp_path):
+    with pytest.raises(TapegradError, match=r"could not be downloaded: it sent 4 of 1,000 bytes"):
+        get_file(origin=f"{server}/a.txt")
+    assert list((tmp_path / "home" / "datasets").iterdir()) == []
+
+    assert Path(get_file(origin=f"{server}/unknown")).read_text() == "half"
+
+
+@pytest.mark.parametrize(
+    "url", ["no-scheme", "gopher://a/b", "http://[::1/a", "http://127.0.0.1:1/a"]
+)
+def test_what_cannot_be_downloaded_ends_in_one_sentence(url, origin):
+    with pytest.raises(TapegradError):
+        get_file("a", url)
+
+
+def test_hashes_may_be_written_in_capital_letters(origin):
+    source = origin / "words.txt"
+    source.write_text("new")
+    for kind in ("md5", "sha1", "sha256", "sha512"):
+        found = hashlib.new(kind, b"new").hexdigest().upper()
+        assert Path(get_file(origin=source.as_uri(), file_hash=f" {found}\n")).read_text() == "new"
+    found = hashlib.sha256(b"new").hexdigest().upper()
+    get_file(origin=source.as_uri(), file_hash=found, hash_algorithm="sha256", force_download=True)
+    for wrong in ("12", "x" * 64):
+        with pytest.raises(ArgumentError, match="hexadecimal digits"):
+            get_file(origin=source.as_uri(), file_hash=wrong)
+    with pytest.raises(ArgumentError, match="hash_algorithm"):
+        get_file(origin=source.as_uri(), file_hash=found, hash_algorithm="crc32")
+
+
+def test_a_link_in_the_cache_is_replaced_and_not_followed(origin, tmp_path):
+    source, outside = origin / "words.txt", tmp_path / "outside.txt"
+    source.write_text("new")
+    outside.write_text("mine")
+    inside = tmp_path / "home" / "datasets" / "words.txt"
+    inside.parent.mkdir(parents=True)
+    inside.symlink_to(outside)
+
+    get_file(origin=source.as_uri(), force_download=True)
+
+    assert outside.read_text() == "mine"
+    assert not inside.is_symlink()
+    assert inside.read_text() == "new"
+
+
+def zipped(path, **files):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("__", "/"), text)
+    return path
+
+
+def test_links_in_an_unpacked_folder_are_not_followed(origin, tmp_path):
+    source = zipped(origin / "a.zip", inside__words="new", note="new")
+    folder = Path(get_file(origin=source.as_uri(), extract=True))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "words").write_text("mine")
+    shutil.rmtree(folder / "inside")
+    (folder / "inside").symlink_to(outside)
+    (folder / "note").unlink()
+    (folder / "note").symlink_to(outside / "words")
+    (folder / "own").write_text("kept")
+
+    get_file(origin=source.as_uri(), extract=True, force_download=True)
+
+    assert (outside / "words").read_text() == "mine"
+    assert (folder / "inside" / "words").read_text() == (folder / "note").read_text() == "new"
+    assert (folder / "own").read_text() == "kept"
+
+
+def test_archives_with_similar_names_have_folders_of_their_own(origin):
+    names = ["data.zip", "data.v1.zip", "data.v2.zip", "data.tar.gz", "data.tgz"]
+    folders = []
+    for name in names:
+        source = origin / name
+        if name.endswith("zip"):
+            zipped(source, **{name: name})
+        else:
+            with tarfile.open(source, "w:gz") as archive:
+                info = tarfile.TarInfo(name)
+                info.size = len(name)
+                archive.addfile(info, io.BytesIO(name.encode()))
+        folders.append(Path(get_file(origin=source.as_uri(), extract=True)))
+
+    assert folders[0].name == "data_extracted"
+    assert len({*folders}) == len(names)
+    assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [
+        [name] for name in names
+    ]
+    for name, folder in zip(names, folders):
+        assert get_file(origin=(origin / name).as_uri(), extract=True) == str(folder)
+
+
+def test_a_damaged_archive_ends_in_one_sentence(origin):
+    source = zipped(origin / "a.zip", words="all of it")
+    source.write_bytes(source.read_bytes()[:-30])
+    (origin / "b.tar.gz").write_bytes(b"\x1f\x8b nothing")
+    for name in ("a.zip", "b.tar.gz"):
+        with pytest.raises(FileFormatError, match=r"cannot be unpacked .* Delete it"):
+            get_file(origin=(origin / name).as_uri(), extract=True)
+    assert not [path for path in (origin.parent / "home").rglob("*") if path.is_dir()][1:]
+
+
+def test_the_default_folder_is_private(origin, tmp_path, monkeypatch):
+    source = origin / "words.txt"
+    source.write_text("new")
+    monkeypatch.delenv("KERAS_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    before = os.umask(0)
+    try:
+        path = Path(get_file(origin=source.as_uri()))
+    finally:
+        os.umask(before)
+    assert path == tmp_path / "me" / ".keras" / "datasets" / "words.txt"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(ArgumentError, match="Pass cache_dir"):
+        get_file(origin=source.as_uri())
 
 
 # Data

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tapegrad.keras import metrics
+import tapegrad
+from tapegrad.keras import Sequential, layers, metrics
 
 REFUSED = {
     "threshold": (lambda: metrics.Precision(thresholds=[0.2, 1.5]), "number from 0 to 1"),
@@ -55,3 +57,44 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(what):
 
     with pytest.raises(ValueError, match=sentence):
         do()
+
+
+class Largest(metrics.Metric):
+    """Forgets to call a method, in one of three ways."""
+
+    def __init__(self, way):
+        super().__init__(name="largest")
+        self.v = self.add_variable((), name="v")
+        self.way = way
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.v.assign(1.0)
+
+    def result(self):
+        ways = {"method": self.v.value, "inside": {"a": self.v.value}, "function": lambda: 1.0}
+        return ways[self.way]
+
+
+@pytest.mark.parametrize("way", ["method", "inside", "function"])
+def test_a_result_that_was_not_called_is_refused(way):
+    with pytest.raises(
+        TypeError, match=r"result\(\) of metric 'largest' must return .* not called"
+    ):
+        Largest(way).result()
+    with pytest.raises(TypeError, match=r"result\(\) of metric 'largest'"):
+        Largest(way)([1.0], [1.0])
+    model = Sequential([layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[Largest(way)])
+    with pytest.raises(TypeError, match=r"result\(\) of metric 'largest'"):
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+
+
+def test_a_step_that_returns_a_method_is_refused():
+    class Own(Sequential):
+        def train_step(self, data):
+            return {"loss": tapegrad.Variable(1.0).value}
+
+    model = Own([layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(TypeError, match=r"The step, for 'loss', must return"):
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)

@@ -566,3 +566,24 @@ def test_what_a_checkpoint_holds_can_be_said(tmp_path: Path) -> None:
     same(load_model(tmp_path / "whole.keras").get_weights(), model.get_weights())
     with pytest.raises(ArgumentError, match=r"must end in '\.keras'"):
         make("model.h5", save_weights_only=False)
+
+
+def test_loaded_arrays_have_the_usual_dtype_objects(tmp_path: Path) -> None:
+    # Compiled loops take no other objects, however equal: training would round differently.
+    model = stacked()
+    model.compile(keras.optimizers.Adam(), "mse")
+    trained(model, 1)
+
+    loaded = again(model, tmp_path)
+
+    for variable in (*loaded.variables, *loaded.optimizer.variables):
+        assert variable.array.dtype is np.dtype(variable.array.dtype.type)
+
+
+def test_arrays_of_another_dtype_object_become_usual_ones() -> None:
+    unusual = np.ones(2, np.dtype("float32").newbyteorder("=").newbyteorder("<"))
+    assert unusual.dtype == np.float32
+
+    for made in (tapegrad.constant(unusual), tapegrad.convert_to_tensor(unusual)):
+        assert made.array.dtype is np.dtype(np.float32)
+    assert tapegrad.Variable(unusual).array.dtype is np.dtype(np.float32)

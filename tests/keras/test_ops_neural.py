@@ -184,6 +184,17 @@ def test_attention():
     close(ops.dot_product_attention(q, k, v, scale=1.0), attended(2 * q, k, v, 1.0))
     causal = np.tril(np.ones((5, 5)))
     close(ops.dot_product_attention(q, q, q, is_causal=True), attended(q, q, q, causal))
+    # With unequal lengths, Keras aligns the first query with the first key.
+    for queries, keys in ((3, 6), (5, 2), (1, 4)):
+        few, many = q[:, :queries], k[:, :keys]
+        seen = np.tri(queries, keys)
+        close(
+            ops.dot_product_attention(few, many, v[:, :keys], is_causal=True),
+            attended(few, many, v[:, :keys], seen),
+        )
+    seen = mask[..., :3, :] & np.tri(3, 6, dtype=bool)
+    found = ops.dot_product_attention(q[:, :3], k, v, bias[:, :, :3], mask[..., :3, :], None, True)
+    close(found, attended(q[:, :3], k, v, seen, bias[:, :, :3]))
     with pytest.raises(ArgumentError, match="attn_logits_soft_cap"):
         ops.dot_product_attention(q, k, v, attn_logits_soft_cap=1.0)
 

@@ -333,7 +333,7 @@ def test_bytes_reach_the_disk_before_the_name_and_the_name_before_the_call_retur
     monkeypatch.setattr(os, "open", note_open)
     write_tensors(path, {"x": np.ones(3)})
 
-    assert calls == ["sync", "replace", "open folder", "sync"]
+    assert calls == ["open folder", "sync", "replace", "sync"]
 
 
 def test_folders_are_made_and_a_link_stays_a_link(tmp_path):

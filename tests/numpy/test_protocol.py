@@ -93,7 +93,14 @@ def test_questions_about_dtypes_read_no_values():
 
     assert np.result_type(x, np.float16) == np.float32
     assert np.can_cast(x, "float64")
-    assert x.reshape(1, 1).strides == (4, 4)
+
+
+def test_a_tensor_has_no_strides():
+    x = tapegrad.constant([1.0])
+
+    assert not hasattr(x, "strides")
+    with pytest.raises(AttributeError, match=r"Take x.numpy\(\) first"):
+        _ = x.strides
 
 
 def test_arrays_beside_what_is_no_number_broadcast():

@@ -10,6 +10,7 @@ import numpy as np
 from tapegrad.core.values.tensor import wrap
 from tapegrad.program.emit.lowering import to_python
 from tapegrad.program.graph.graph import Graph, without_dead_calls, without_repeated_calls
+from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recording
 
 Arrays = Sequence[Any]
@@ -19,10 +20,11 @@ def recorded(function: Callable[..., Any], arrays: Arrays, variables: Sequence[A
     """The graph of a function that returns a tuple of tensors, called with arrays."""
     recording = Recording()
     inputs = [wrap(recording.take_input(array)) for array in arrays]
-    for variable in variables:
-        recording.take_variable(variable)
-    results = function(*inputs)
-    read, written = recording.give_back_variables()
+    with recorded_by(recording):
+        for variable in variables:
+            _ = variable.array  # the graph has its variables in the order of their first reads
+        results = function(*inputs)
+    read, written = recording.finish()
     graph = recording.graph([result.array for result in results], read, written)
     return without_dead_calls(without_repeated_calls(graph))
 

@@ -16,7 +16,8 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.errors import RecordingError
-from tapegrad.program.function import MANY_PROGRAMS, MOST_PROGRAMS
+from tapegrad.program.function import MANY_PROGRAMS
+from tapegrad.program.program_cache import MOST_PROGRAMS
 
 
 def counted(python: Any) -> tuple[Any, list[int]]:

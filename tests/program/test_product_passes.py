@@ -365,8 +365,8 @@ def test_thousands_of_calls_take_little_time() -> None:
     graph = recorded(rnn(tf.unstack), arrays)
     assert len(graph.calls) > 2000
 
-    start = time.perf_counter()
+    start = time.process_time()
     Dependence(graph.calls)
 
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert replace(graph, calls=in_order(graph.calls)) == graph

@@ -221,6 +221,7 @@ def test_empty_and_large_products_are_left_to_numpy(shape: tuple[int, int]) -> N
     assert kernel is None
 
 
+@pytest.mark.filterwarnings("ignore:The environment variable CC")
 def test_without_a_compiler_numpy_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     a, x, y = (tf.constant(array) for array in draw((4, 3), (3,), (3,)))

@@ -36,6 +36,7 @@ NAMES: dict[str, Any] = {
     "astype": None, "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
     "ndtr": np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
+    "float_exponent": lambda x: np.frexp(x)[1],
 }  # fmt: skip
 # Truth values among the operands, by primitive and position.
 TRUTHS = {"where": 0, "keep": 1, "masked_scale": 1}
@@ -197,21 +198,45 @@ CUDAS_OWN = """
 float __double2float_rz(double);
 float __int_as_float(int i) { float x; memcpy(&x, &i, 4); return x; }
 int __float_as_int(float x) { int i; memcpy(&i, &x, 4); return i; }
+int __clz(int x) { return __builtin_clz(x); }
 """
 NEIGHBOURS = """
 extern "C" void neighbours(const float* x, const float* y, float* next, float* step, int n) {
     for (int i = 0; i < n; ++i) { next[i] = nextafter(x[i], y[i]); step[i] = spacing(x[i]); }
 }
+extern "C" void parts(const float* x, const double* wide, float* m, double* wide_m, int* e,
+                      int* wide_e, int n) {
+    for (int i = 0; i < n; ++i) {
+        e[i] = exponent_of(x[i]); wide_e[i] = exponent_of(wide[i]);
+        m[i] = times_power_of_two(x[i], -e[i]);
+        wide_m[i] = times_power_of_two(wide[i], -wide_e[i]);
+    }
+}
+extern "C" void quotients(const float* x, const float* y, float* q, float* r, float* s, int n) {
+    for (int i = 0; i < n; ++i) {
+        q[i] = floored_quotient(x[i], y[i]);
+        r[i] = floored_remainder(x[i], y[i]);
+        s[i] = log2_of_sum(x[i], y[i]);
+    }
+}
 """
 
 
-def test_the_neighbours_that_cuda_finds_by_bits_are_numpys(tmp_path: Path) -> None:
+def edges_and_random_bits() -> tuple[Any, Any]:
     bits = np.random.default_rng(0).integers(0, 2**32, 10_000, dtype=np.uint32)
     edges = [0.0, -0.0, 1.0, -1.0, 1e-45, -3e-39, 1.1754944e-38, 3.4028235e38, np.inf, np.nan]
     x, y = (a.ravel() for a in np.meshgrid(np.float32(edges), np.float32(edges)))
-    x, y = np.append(x, bits.view(np.float32)), np.append(y, bits[::-1].view(np.float32))
+    return np.append(x, bits.view(np.float32)), np.append(y, bits[::-1].view(np.float32))
+
+
+def pointers_to(*arrays: Any) -> list[Any]:
+    return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+
+
+def test_the_neighbours_that_cuda_finds_by_bits_are_numpys(tmp_path: Path) -> None:
+    x, y = edges_and_random_bits()
     found, steps = np.empty_like(x), np.empty_like(x)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, y, found, steps)]
+    pointers = pointers_to(x, y, found, steps)
     with np.errstate(all="ignore"):
         expected, distances = np.nextafter(x, y), np.spacing(x)
 
@@ -219,6 +244,37 @@ def test_the_neighbours_that_cuda_finds_by_bits_are_numpys(tmp_path: Path) -> No
 
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(steps, distances)
+
+
+def test_the_parts_of_numbers_that_cuda_finds_are_numpys(tmp_path: Path) -> None:
+    x, _ = edges_and_random_bits()
+    bits = np.random.default_rng(1).integers(0, 2**64, x.size, dtype=np.uint64)
+    wide = np.append([5e-324, -1e-310, 0.0, np.inf, 1.0], bits.view(np.float64))[: x.size].copy()
+    m, wide_m = np.empty_like(x), np.empty_like(wide)
+    e, wide_e = np.empty(x.size, np.int32), np.empty(x.size, np.int32)
+    with np.errstate(invalid="ignore"):  # of NaN with other bits
+        expected = *np.frexp(x), *np.frexp(wide)
+
+    compile_formulas(tmp_path).parts(*pointers_to(x, wide, m, wide_m, e, wide_e), x.size)
+
+    for one, other in zip((m, e, wide_m, wide_e), expected):
+        np.testing.assert_array_equal(one, other)
+        known = other == other
+        np.testing.assert_array_equal(np.signbit(one[known]), np.signbit(other[known]))
+
+
+def test_the_quotients_and_sums_that_cuda_computes_are_numpys(tmp_path: Path) -> None:
+    x, y = edges_and_random_bits()
+    found = [np.empty_like(x) for _ in range(3)]
+    with np.errstate(all="ignore"):
+        expected = np.floor_divide(x, y), np.remainder(x, y), np.logaddexp2(x, y)
+
+    compile_formulas(tmp_path).quotients(*pointers_to(x, y, *found), x.size)
+
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+        known = other == other
+        np.testing.assert_array_equal(np.signbit(one[known]), np.signbit(other[known]))
 
 
 def with_plain_c() -> list[Primitive]:

@@ -6,7 +6,6 @@ tapegrad/core/ownership.py explains the rule, runtime/array_references.py what i
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from operator import is_
 from typing import Any
@@ -35,7 +34,7 @@ class OwnedArrays:
         self._expected: list[int] = []
         self._changes = -1
         self._ids: list[int] = []
-        weakref.finalize(self, _owners.remove, self._ids).atexit = False
+        _owners.register(self, self._ids)
 
     def enter(self, variables: list[Array]) -> bool:
         """Give the variables the arrays of the last run; return False if the arrays are new."""
@@ -101,8 +100,7 @@ class OwnedArrays:
                     variables[position] = chosen[at].copy(order="C")
         self.arrays = [variables[at] for at in self._positions]
         self._watched = watched(self.arrays)
-        self._ids.extend(map(id, self.arrays))
-        _owners.add(self._ids)
+        _owners.take(self._ids, self.arrays)
 
     def forget(self) -> None:
         """Let go of the arrays."""

@@ -16,5 +16,4 @@ _xp = CupyNamespace()
 def run_generic(name: str, *arrays: Array, **params: Any) -> Any:
     """Run the generic kernel of a primitive on CuPy arrays."""
     prevent_replay()
-    forward: Any = PRIMITIVES[name].forward
-    return forward(_xp, *arrays, **params)
+    return PRIMITIVES[name].generic_kernel(_xp)(*arrays, **params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,9 +73,7 @@ class KernelTable(Mapping[str, Function]):
             return Formula(_untraceable, otherwise)
 
     def _generic(self, primitive: Primitive) -> Function:
-        if primitive.forward is not None:
-            return partial(primitive.forward, self._xp)
-        return getattr(self._xp, primitive.name)  # type: ignore[no-any-return]
+        return primitive.generic_kernel(self._xp)
 
 
 def _untraceable(*operands: Any, **params: Any) -> Any:

@@ -16,8 +16,15 @@ import cupy
 OLDEST = 90000
 """The lowest supported version of cuDNN: 9.0."""
 
+_NO_ENGINE = ("No execution plans support the graph", "No valid engine configs")
+
 _current_device = cupy.cuda.runtime.getDevice
 _current_stream = cupy.cuda.get_current_stream
+
+
+def lacks_engine(error: Exception) -> bool:
+    """Whether cuDNN says that none of its kernels supports a call, which is not a failure."""
+    return any([sentence in str(error) for sentence in _NO_ENGINE])
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Activation functions with one or two buffers.
 
 Operands may be NumPy scalars, which augmented assignment replaces instead of changing them.
+Functions of real numbers use `np.fabs`, which raises for complex numbers.
 """
 
 from __future__ import annotations
@@ -47,24 +48,42 @@ def elu(x: Any, *, scale: float, alpha: float, width: float) -> Any:
     return result
 
 
+def _floats(x: Any) -> Any:
+    """Convert integers, whose negative may not exist, to the floats that ufuncs compute with."""
+    return x if x.dtype.kind not in "biu" else x.astype(np.result_type(x, np.float16))
+
+
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)) has full relative precision; the overflow to infinity is intended."""
+    """1 / (1 + exp(-x)) has full relative precision, except where exp(-x) overflows."""
+    x = _floats(x)
     result = np.negative(x)
-    with np.errstate(over="ignore"):
-        result = np.exp(result)
+    try:
+        with np.errstate(over="raise"):
+            result = np.exp(result)
+    except FloatingPointError:
+        return _sigmoid_with_overflow(x)
     result += 1
     return 1 / result
 
 
+def _sigmoid_with_overflow(x: Any) -> Any:
+    """The sigmoid of numbers so small that exp(x), the result, is not a normal number."""
+    with np.errstate(over="ignore", under="ignore"):
+        result = np.exp(np.negative(x))
+        return np.where(np.isinf(result), np.exp(x), 1 / (1 + result))[()]
+
+
 def softplus(x: Any) -> Any:
-    result = -np.abs(x)
+    x = _floats(x)
+    result = -np.fabs(x)
     result = np.log1p(np.exp(result))
     result += np.maximum(x, 0)
     return result
 
 
 def log_sigmoid(x: Any) -> Any:
-    result = -np.abs(x)
+    x = _floats(x)
+    result = -np.fabs(x)
     result = np.log1p(np.exp(result))
     return np.minimum(x, 0) - result
 
@@ -86,6 +105,7 @@ def silu_slope(x: Any, *, beta: float) -> Any:
 
 
 def _scaled(x: Any, beta: float) -> Any:
+    x = _floats(x)
     return x if beta == 1 else numbers_like(x, beta)[0] * x
 
 
@@ -98,21 +118,22 @@ def mish(x: Any) -> Any:
 def gelu_tanh(x: Any) -> Any:
     result = _gelu_gate(np.square(x), x)
     result += 1
+    result *= 0.5  # first, because 2 x may overflow
     result *= x
-    result *= 0.5
     return result
 
 
 def gelu_tanh_slope(x: Any) -> Any:
-    squared = np.square(x)
+    # From |x| = 30 on, tanh is 1: the bound changes nothing but keeps infinity out of 0 * x**3.
+    squared = np.minimum(np.square(x), 900)
     gate = _gelu_gate(squared.copy(), x)
     squared *= 3 * _CUBIC * _ROOT
     squared += _ROOT
-    squared *= x
     squared *= 1 - gate
-    squared += 1
     gate += 1
     squared *= gate
+    squared *= x
+    squared += gate
     squared *= 0.5
     return squared
 
@@ -127,7 +148,7 @@ def _gelu_gate(squared: Any, x: Any) -> Any:
 
 
 def softsign(x: Any) -> Any:
-    result = np.abs(x)
+    result = np.fabs(x)
     result += 1
     return x / result
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapegrad.core.backend.registry import by_name
-from tapegrad_numpy.kernels.half import widened
+from tapegrad_numpy.kernels.half import refuse_complex, widened
 
 Array = NDArray[Any]
 
@@ -46,6 +46,7 @@ def _weigh(scores: Array, causal: bool) -> None:
 
 def attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> tuple[Array, Array]:
     """Return the weighted values, and the weights for the backward pass."""
+    refuse_complex(q)
     queries, keys = widened(q), widened(k)
     scores = np.matmul(_fold(queries * scale, k), keys.swapaxes(-1, -2))
     weights = scores.reshape(*q.shape[:-1], k.shape[-2])

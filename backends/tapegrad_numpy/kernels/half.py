@@ -28,6 +28,12 @@ def widened(x: Array) -> Array:
     return x if x.itemsize > 2 else x.astype(_SINGLE)
 
 
+def refuse_complex(x: Array) -> None:
+    """Raise for complex numbers, for which the formulas of real functions are wrong."""
+    if x.dtype.kind == "c":
+        raise TypeError(f"Expected real arrays. Got {x.dtype}.")
+
+
 def in_single(kernel: Callable[..., Array]) -> Callable[..., Array]:
     """Return a kernel that computes half precision in float32 and rounds once."""
 

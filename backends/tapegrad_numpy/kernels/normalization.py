@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tapegrad.core.backend.registry import by_name
 from tapegrad_numpy.kernels.elementwise import keep
-from tapegrad_numpy.kernels.half import accumulator
+from tapegrad_numpy.kernels.half import accumulator, refuse_complex
 
 Array = NDArray[Any]
 Axes = tuple[int, ...]
@@ -46,6 +46,7 @@ def normalize(
     shifted: bool,
 ) -> tuple[Array, Array, Array]:
     """Return the normalised array, and the mean and variance for the backward pass."""
+    refuse_complex(x)
     wide = x.astype(accumulator(x.dtype), copy=False)
     count = math.prod(x.shape[a] for a in axes)
     if center:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapegrad.core.backend.registry import by_name
-from tapegrad_numpy.kernels.half import widened
+from tapegrad_numpy.kernels.half import refuse_complex, widened
 
 Array = NDArray[Any]
 
@@ -79,6 +79,7 @@ def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return the loss of each row and, for the backward pass, the softmax."""
+    refuse_complex(logits)
     _check_labels(labels, logits.shape[-1])
     weights, _, masked = _shift(widened(logits), logits.ndim - 1)
     picked = weights.reshape(-1)[_places(labels, logits.shape[-1])].reshape(labels.shape)
@@ -120,6 +121,7 @@ def _weights(logits: Array, log_total: Array) -> Array:
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return -sum(labels * log_softmax(logits)) for each row, and the log-sum-exp."""
+    refuse_complex(logits)
     cost, top, masked = _shift(widened(logits), logits.ndim - 1)
     log_total = np.log(_total(np.exp(cost), logits.ndim - 1, masked))
     np.subtract(log_total, cost, out=cost)
@@ -134,7 +136,10 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
 def cross_entropy_gradient(t: Array, logits: Array, labels: Array, log_total: Array) -> Array:
     """Return t * (softmax(logits) * sum(labels) - labels)."""
     g = _weights(logits, log_total)
-    g *= _add(widened(labels), -1, None, None, True)
+    # The sum of the weights is close to 1; dividing by it removes the rounding error of log_total.
+    total = _add(g, -1, None, None, True)
+    total[total == 0] = 1
+    g *= _add(widened(labels), -1, None, None, True) / total
     g -= labels
     g *= t[..., None]
     return g.astype(logits.dtype, copy=False)

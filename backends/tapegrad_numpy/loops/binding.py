@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend.capabilities import LoopWriter
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad_numpy.loops import ctypes_calls, direct_calls
@@ -52,7 +53,18 @@ def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
         scope[f"s{k}"], scope[f"d{k}"] = output.shape, np.dtype(output.dtype)
     exec(_run_code(len(loop.inputs), len(loop.outputs)), scope)
     run: Run = scope["run"]
+    if direct_calls.are_used():
+        run.__dict__["writer"] = functools.partial(_writer, loop, arrays, kernel, address)
     return run
+
+
+def _writer(loop: Loop, arrays: Sequence[Any], kernel: Kernel, address: int) -> LoopWriter:
+    """The function in C that writes over arrays of variables; see `LoopCompiler.writer`."""
+    call = direct_calls.caller(
+        arrays, len(loop.inputs), kernel, address, thread_count(), keeps_lock=True
+    )
+    new = [functools.partial(np.empty, output.shape, output.dtype) for output in loop.outputs]
+    return LoopWriter(call, tuple(new))
 
 
 @functools.cache

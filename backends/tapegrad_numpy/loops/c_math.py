@@ -60,6 +60,18 @@ static INLINE $T exp_$T($T x) {
 }
 """),
 )
+TEXTS["exp2"] = (
+    "",
+    Template(r"""
+static INLINE $T exp2_$T($T x) {
+    $T t = x + $SHIFTER, r = (x - (t - $SHIFTER)) * ($T)0.693147180559945309417232121458;
+    $I k = bits_$T(t) - bits_$T($SHIFTER), half = k >> 1;
+    $T p = 1 + mad_$T(r * r, $EXP, r), y = p * power_of_two_$T(half) * power_of_two_$T(k - half);
+    y = choose_$T(x > $EXP2_HIGH, ($T)INFINITY, y);
+    return choose_$T(x < -$EXP2_HIGH, 0, y);
+}
+"""),
+)
 TEXTS["expm1"] = (
     "exp_parts",
     Template(r"""
@@ -191,6 +203,80 @@ TEXTS["cos"] = (
 static INLINE $T cos_$T($T x) { return sin_cos_$T(x, 1); }
 """),
 )
+TEXTS["cbrt"] = (
+    "",
+    Template(r"""
+static INLINE $T better_root_$T($T g, $T m) { /* Halley's step triples the number of exact bits */
+    $T cube = g * g * g;
+    return mad_$T(g, (m - cube) / (mad_$T(2, cube, m)), g);
+}
+static INLINE $T cbrt_$T($T x) {
+    $T a = magnitude_$T(x);
+    int small = a < $LEAST_NORMAL;
+    $T y = choose_$T(small, a * $CBRT_SCALE, a);
+    $I e = (bits_$T(y) >> $MANTISSA) - $BIAS;
+    $T t = mad_$T(from_bits_$T(e + bits_$T($SHIFTER)) - $SHIFTER, ($T)(1.0 / 3), $SHIFTER);
+    $I third = bits_$T(t) - bits_$T($SHIFTER); /* of the exponent: m is between 1/2 and 4 */
+    $T m = from_bits_$T(bits_$T(y) - ($I)(($U)(3 * third) << $MANTISSA));
+    $T g = better_root_$T($CBRT, m);
+    $CBRT_STEP
+    g = g * power_of_two_$T(third) * choose_$T(small, $CBRT_UNSCALE, 1);
+    g = choose_$T((a > 0) & (a < ($T)INFINITY), g, a);
+    return signed_as_$T(g, x);
+}
+"""),
+)
+TEXTS["exponent_of"] = (
+    "",
+    Template(r"""
+/* the exponent of frexp */
+static INLINE int32_t exponent_of_$T($T x) {
+    $T a = magnitude_$T(x);
+    $I small = a < $LEAST_NORMAL;
+    $T y = choose_$T(small, a * ($T)((int64_t)1 << ($MANTISSA + 1)), a);
+    $I e = (bits_$T(y) >> $MANTISSA) - ($BIAS - 1) - (-small & ($MANTISSA + 1));
+    return (int32_t)(e & -($I)((a > 0) & (a < ($T)INFINITY)));
+}
+"""),
+)
+TEXTS["times_power_of_two"] = (
+    "",
+    Template(r"""
+/* x * 2**n in steps of which only the last can round; n is between -4000 and 4000 */
+static INLINE $T scaled_up_$T($T x, $I *n) {
+    int far = *n > $BIAS;
+    *n -= -($I)far & $BIAS;
+    return choose_$T(far, x * power_of_two_$T($BIAS), x);
+}
+static INLINE $T scaled_down_$T($T x, $I *n) {
+    int far = *n < 1 - $BIAS;
+    *n += -($I)far & ($BIAS - $MANTISSA - 2);
+    return choose_$T(far, x * power_of_two_$T($MANTISSA + 2 - $BIAS), x);
+}
+static INLINE $T times_power_of_two_$T($T x, int32_t n) {
+    $I k = n;
+    x = scaled_up_$T(scaled_up_$T(x, &k), &k);
+    x = scaled_down_$T(scaled_down_$T(x, &k), &k);
+    k = k > $BIAS ? $BIAS : k;
+    k = k < 1 - $BIAS ? 1 - $BIAS : k;
+    return x * power_of_two_$T(k);
+}
+"""),
+)
+TEXTS["floored_quotient"] = (
+    "",
+    Template(r"""
+/* the quotient that belongs to the floored remainder, as in Python */
+static INLINE $T floored_quotient_$T($T a, $T b) {
+    $T r = $FMOD(a, b), q = (a - r) / b;
+    q = choose_$T((r != 0) & ((r < 0) != (b < 0)), q - 1, q);
+    $T whole = $FLOOR(q);
+    whole = choose_$T(q - whole > ($T)0.5, whole + 1, whole);
+    whole = choose_$T(q == 0, signed_as_$T(0, a / b), whole);
+    return choose_$T(b == 0, a / b, whole);
+}
+"""),
+)
 TEXTS["floored_remainder"] = (
     "",
     Template(r"""
@@ -210,6 +296,16 @@ static INLINE $T log_of_sum_$T($T a, $T b) {
     $T far = top + log1p_$T(exp_$T(-magnitude_$T(gap)));
     $T equal = a + ($T)0.693147180559945309417232121458;
     return choose_$T(a == b, equal, choose_$T(gap != gap, gap, far));
+}
+"""),
+)
+TEXTS["log2_of_sum"] = (
+    "exp2 log1p",
+    Template(r"""
+static INLINE $T log2_of_sum_$T($T a, $T b) {
+    $T gap = a - b, top = choose_$T(a > b, a, b);
+    $T far = mad_$T(log1p_$T(exp2_$T(-magnitude_$T(gap))), ($T)$LOG2_E, top);
+    return choose_$T(a == b, a + 1, choose_$T(gap != gap, gap, far));
 }
 """),
 )

@@ -24,6 +24,10 @@ class Precision:
     ln2: tuple[str, str]
     exp_range: tuple[str, str]
     """Outside this range the result is 0 or infinity."""
+    exp2_high: str
+    """Above it 2**x is infinity, below its negative 0."""
+    cbrt_scale: tuple[str, str]
+    """A power of 8 that makes subnormal numbers normal, and the reciprocal of its cube root."""
     expm1_low: str
     tanh_high: str
     tiny: str
@@ -53,6 +57,8 @@ FLOAT = Precision(
     least_normal="0x1p-126f",
     ln2=("0x1.62e4p-1f", "0x1.7f7d1cp-20f"),
     exp_range=("-104.0f", "89.0f"),
+    exp2_high="160.0f",
+    cbrt_scale=("0x1p24f", "0x1p-8f"),
     expm1_low="-18.0f",
     tanh_high="20.0f",
     tiny="0x1p-25f",
@@ -82,6 +88,8 @@ DOUBLE = Precision(
     least_normal="0x1p-1022",
     ln2=("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33"),
     exp_range=("-746.0", "710.0"),
+    exp2_high="1100.0",
+    cbrt_scale=("0x1p54", "0x1p-18"),
     expm1_low="-38.0",
     tanh_high="40.0",
     tiny="0x1p-54",
@@ -146,6 +154,9 @@ EXP_POWER = (
     "0x1.6d1134cf56ff1p-10", "0x1.a0fa3e0340f6fp-13",
 )  # fmt: skip
 """Like `Precision.exp`, to 31 bits, for powers in single precision."""
+
+CBRT = ("0x1.fdd56cp-2", "0x1.6d14dap-1", "-0x1.105a08p-2", "0x1.f2824ep-5", "-0x1.679da8p-8")
+"""The cube root of m to 9 bits, for m between 1/2 and 4."""
 
 HALF_PI = ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")
 """In parts of 33 bits, so that their products with integers below 2**20 are exact."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+from tapegrad.core.warn_once import warn_once
 
 # Comparisons with NaN and infinity must be correct, so there is no -ffast-math. GCC's -O1 with
 # vectorisation is sufficient for loops and takes half the time of -O3; Clang is fast. By default
@@ -31,34 +34,61 @@ class CompileError(Exception):
 
 
 class Compiler(NamedTuple):
-    """A compiler with its flags and version, on which its results depend."""
+    """A compiler with its flags and version, on which its results depend.
 
-    path: str
+    The command is a path, and further words if $CC has them: `ccache gcc`, `gcc -m64`.
+    """
+
+    command: tuple[str, ...]
     flags: tuple[str, ...]
     identity: str
 
 
 def find() -> Compiler | None:
     """Return the compiler that $CC names, or the system's; None if there is none."""
-    named = os.environ.get("CC")
+    named = os.environ.get("CC", "").strip()
     search = os.environ.get("PATH", "")
-    for name in (named,) if named else ("cc", "gcc", "clang"):
+    further = os.environ.get("TAPEGRAD_CFLAGS", "")
+    if named:
+        return _named(named, search, further)
+    for name in ("cc", "gcc", "clang"):
         path = shutil.which(name, path=search)
         if path is not None:
-            return _described(path, os.environ.get("TAPEGRAD_CFLAGS", ""))
+            return _described((path,), search, further)
+    return None
+
+
+def _named(text: str, search: str, further: str) -> Compiler | None:
+    """Return the compiler of a command with arguments, or warn once that there is none."""
+    whole = shutil.which(text, path=search)  # the path of a compiler may have spaces
+    try:
+        words = [text] if whole is not None else shlex.split(text)
+        path = whole or shutil.which(words[0], path=search)
+        if path is not None:
+            return _described((path, *words[1:]), search, further)
+        why: object = f"There is no program {words[0]!r}."
+    except ValueError as error:  # a quotation mark without its partner
+        why = error
+    warn_once(
+        f"The environment variable CC is {text!r}, which names no compiler, so loops are not "
+        "fused, which gives the same results more slowly. Set it to a C compiler, or unset it.",
+        why,
+    )
     return None
 
 
 @functools.cache
-def _described(path: str, further: str) -> Compiler:
+def _described(command: tuple[str, ...], search: str, further: str) -> Compiler:
     """Describe a compiler; `further` flags, separated by spaces, override the usual ones."""
-    file = Path(path).resolve()
-    status = file.stat()
-    is_clang = "clang" in file.name or platform.system() == "Darwin"
+    # The first word may be a launcher such as ccache, so the other programs count as well.
+    programs = [shutil.which(word, path=search) for word in command if not word.startswith("-")]
+    files = [Path(program).resolve() for program in programs if program is not None]
+    versions = [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    is_clang = any("clang" in file.name for file in files) or platform.system() == "Darwin"
     native = "-march=native" if platform.machine() in ("x86_64", "AMD64") else "-mcpu=native"
     flags = (*_LEVELS["clang" if is_clang else "gcc"], *_FLAGS, *further.split(), native)
-    parts = (file, status.st_size, status.st_mtime_ns, flags, platform.machine(), _processor())
-    return Compiler(path, flags, repr(parts))
+    parts = (versions, command[1:], flags, platform.machine(), _processor())
+    return Compiler(command, flags, repr(parts))
 
 
 def _processor() -> str:
@@ -76,7 +106,7 @@ def compile_library(compiler: Compiler, source: str, target: Path) -> None:
     refusal = ""
     # Retry with fewer flags if the compiler does not know one.
     for flags in (compiler.flags, compiler.flags[:-1], _PLAIN_FLAGS):
-        command = [compiler.path, *flags, "-x", "c", "-", "-o", str(target), "-lm"]
+        command = [*compiler.command, *flags, "-x", "c", "-", "-o", str(target), "-lm"]
         try:
             done = subprocess.run(
                 command, input=source, capture_output=True, text=True, timeout=_SECONDS, check=False

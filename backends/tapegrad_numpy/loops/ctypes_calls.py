@@ -46,10 +46,12 @@ def caller(
     at_numbers = numbers.ctypes.data
     ndarray, char_at, address_of = np.ndarray, ctypes.c_char.from_buffer, ctypes.addressof
 
+    library = getattr(address, "library", None)
+
     def call(*given: Any) -> int:
         if len(given) != len(wanted):
             return _NO_FIT
-        kept, places = [numbers], []
+        kept, places = [numbers, library], []
         for array, (dtype, size, is_written) in zip(given, wanted):
             if type(array) is not ndarray:
                 if is_written or type(array) is not dtype.type:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad_numpy import switches
+from tapegrad_numpy.loops.libraries import address_of
 from tapegrad_numpy.loops.source import Kernel
 
 _FASTCALL = 0x80  # METH_FASTCALL
@@ -58,19 +59,20 @@ static char *elements(Array *array, void *type, const int64_t *wanted, int flags
 /* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type and
    three functions of Python, the number of threads, of inputs, of arrays, of slots; then dtype,
    size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array does
-   not fit, or 2 if there is no memory. */
+   not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
 static inline void *call(Array *self, Array **given, intptr_t count, Work *work, Close *close) {
     const int64_t *s = (const int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
-    if (count != s[6]) return integer(1);
-    char *data[count];
-    for (intptr_t i = 0; i < count; ++i) {
+    if (count != s[6] && count != s[6] + 1) return integer(1);
+    char *data[s[6]];
+    for (intptr_t i = 0; i < s[6]; ++i) {
         int flags = i < s[5] ? CONTIGUOUS | ALIGNED : CONTIGUOUS | ALIGNED | WRITEABLE;
         data[i] = elements(given[i], (void *)s[0], s + FIXED + 3 * i, flags);
         if (!data[i]) return integer(1);
     }
+    if (count != s[6]) return integer(0);
     const int64_t *z = s + FIXED + 3 * count;
-    int large = z[ELEMENTS] >= LARGE;
+    int large = s[2] && z[ELEMENTS] >= LARGE;
     void *state = large ? ((void *(*)(void))s[2])() : 0; /* other Python threads go on */
     int code = run_tasks(data, z, s[4], s[7], work, close);
     if (large) ((void (*)(void *))s[3])(state);
@@ -120,15 +122,21 @@ def caller(
     kernel: Kernel,
     address: int,
     threads: int,
+    keeps_lock: bool = False,
 ) -> Callable[..., int]:
-    """Return a function of arrays, inputs first, that returns 0 unless an array is unsuitable."""
+    """Return a function of arrays, inputs first, that returns 0 unless an array is unsuitable.
+
+    With `keeps_lock` no other Python thread runs during a large loop.
+    """
+    integer, save, restore = _python_functions()
     described = [
         number
         for dtype, shape in arrays
         for number in (id(np.dtype(dtype)), math.prod(shape), id(dtype.type))
     ]
     fixed = (
-        id(np.ndarray), *_python_functions(), threads, inputs, len(arrays), kernel.slots,
+        id(np.ndarray), integer, 0 if keeps_lock else save, restore,
+        threads, inputs, len(arrays), kernel.slots,
     )  # fmt: skip
     return _builtin(address, (*fixed, *described, *kernel.numbers))
 
@@ -152,15 +160,18 @@ def _builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    method = _method(address)
-    function: Callable[..., int] = new(ctypes.addressof(method), np.array(numbers, np.int64), None)
+    method = _Method(b"loop", address, _FASTCALL, None)
+    kept = np.array(numbers, np.int64).view(_Numbers)
+    kept.method, kept.library = method, getattr(address, "library", None)
+    function: Callable[..., int] = new(ctypes.addressof(method), kept, None)
     return function
 
 
-@functools.cache
-def _method(address: int) -> _Method:
-    """Cached forever, because functions point to it."""
-    return _Method(b"loop", address, _FASTCALL, None)
+class _Numbers(np.ndarray):
+    """The self of a builtin function, which keeps what the function points to."""
+
+    method: _Method
+    library: Any
 
 
 @functools.cache
@@ -213,7 +224,7 @@ def check(library: Any) -> None:
         return
     _checked.append(True)
     matrix, scalar = np.ones((2, 3), np.float32)[:, :2], np.float64(0.75)
-    address = ctypes.cast(library.check_structs, ctypes.c_void_p).value or 0
+    address = address_of(library, "check_structs")
     code = _builtin(address, _answers(matrix, scalar))(matrix, scalar)
     if code:
         _failures.append(f"compiled code does not find field {code} of an array of {_versions()}")

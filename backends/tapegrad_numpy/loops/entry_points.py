@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.backend.capabilities import SpecializableCall
+from tapegrad.core.backend.capabilities import LoopWriter, SpecializableCall
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.recycling import recycled
@@ -23,6 +23,10 @@ class CLoopCompiler:
         from tapegrad_numpy.loops import compile as c_compiler
 
         return [*c_compiler.make_all(loops)]
+
+    def writer(self, run: Callable[..., Any]) -> LoopWriter | None:
+        make = run.__dict__.get("writer")
+        return None if make is None else make()
 
     def source(self, run: Callable[..., Any]) -> None:
         """Return None: the C source is not kept."""

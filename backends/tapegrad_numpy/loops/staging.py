@@ -20,7 +20,9 @@ _WORTH_IT = 6
 
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const (.+) (v\d+) = (.+);")
-_HEAVY = re.compile(r"\btg_(exp|expm1|tanh|log|log1p|erf|erfc|normcdf|pow|log_of_sum)\(")
+_HEAVY = re.compile(
+    r"\btg_(exp2?|expm1|tanh|log|log1p|cbrt|erf|erfc|normcdf|pow|log_of_sum|log2_of_sum)\("
+)
 
 
 class Stage(NamedTuple):

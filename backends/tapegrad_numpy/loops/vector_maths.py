@@ -7,6 +7,7 @@ from string import Template
 
 from tapegrad_numpy.loops.c_math import BASE, LOG_STEPS, POWER, REDUCTION, TEXTS
 from tapegrad_numpy.loops.coefficients import (
+    CBRT,
     DOUBLE,
     EXP_POWER,
     FLOAT,
@@ -26,13 +27,13 @@ FAR = ("sin", "cos")
 
 # Functions of the C library, in both precisions.
 _LIBRARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cosh",
-    "exp2", "fabs", "floor", "fmod", "hypot", "log10", "log2", "nextafter", "rint", "sinh", "sqrt",
-    "tan", "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cosh", "fabs",
+    "floor", "fmod", "hypot", "log10", "log2", "nextafter", "rint", "sinh", "sqrt", "tan", "trunc",
 )  # fmt: skip
 _OWN = (
-    "exp", "expm1", "tanh", "log", "log1p", "erf", "erfc", "normcdf", "sin", "cos",
-    "floored_remainder", "log_of_sum",
+    "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
+    "exponent_of", "floored_quotient", "floored_remainder", "log_of_sum", "log2_of_sum",
+    "times_power_of_two",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
@@ -72,7 +73,8 @@ def functions_text(names: Iterable[str]) -> str:
 
 
 _TWO = frozenset({
-    "atan2", "copysign", "floored_remainder", "fmod", "hypot", "log_of_sum", "nextafter", "pow",
+    "atan2", "copysign", "floored_quotient", "floored_remainder", "fmod", "hypot",
+    "log_of_sum", "log2_of_sum", "nextafter", "pow", "times_power_of_two",
 })  # fmt: skip
 
 
@@ -120,9 +122,13 @@ def _filled(template: Template, precision: Precision) -> str:
         "SHIFTER": precision.shifter, "LEAST_NORMAL": precision.least_normal,
         "LN2_HIGH": precision.ln2[0], "LN2_LOW": precision.ln2[1], "LOG2_E": LOG2_E,
         "EXP_LOW": precision.exp_range[0], "EXP_HIGH": precision.exp_range[1],
-        "EXPM1_LOW": precision.expm1_low, "TANH_HIGH": precision.tanh_high,
+        "EXP2_HIGH": precision.exp2_high, "EXPM1_LOW": precision.expm1_low,
+        "TANH_HIGH": precision.tanh_high,
         "TINY": precision.tiny, "SQRT_HALF": precision.sqrt_half_bits,
         "EXP": _polynomial("r", precision.exp, c_type),
+        "CBRT": _horner("m", tuple(f"({c_type}){c}" for c in CBRT), c_type),
+        "CBRT_SCALE": precision.cbrt_scale[0], "CBRT_UNSCALE": precision.cbrt_scale[1],
+        "CBRT_STEP": "g = better_root_double(g, m);" if c_type == "double" else "",
         "SIN": _polynomial("z", precision.sin, c_type),
         "COS": _polynomial("z", precision.cos, c_type),
         "ERF": _polynomial("z", precision.erf, c_type),
@@ -135,7 +141,7 @@ def _filled(template: Template, precision: Precision) -> str:
         "TWO_OVER_PI": TWO_OVER_PI, "HALF_PI_REST": HALF_PI_REST,
         **{f"HALF_PI_{i}": part for i, part in enumerate(HALF_PI)},
         **{f"HALF_PI_FLOAT_{i}": part for i, part in enumerate(HALF_PI_FLOAT)},
-        **{name.upper(): name + suffix for name in ("fmod", "fabs", "copysign", "fma")},
+        **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod")},
     }  # fmt: skip
     words["LOG_STEPS"] = LOG_STEPS[c_type].substitute(words)
     words["REDUCTION"] = REDUCTION[c_type].substitute(words)

@@ -157,6 +157,7 @@ class UserCall:
 
     differentiable = many = needs_tensors = True
     broadcasts = conjugates = takes_none = effects = False
+    selects = True
     plain_rules = add_part = vjp_rules = jvp_rules = sparse_vjp = batch_rule = None
 
     def __init__(self, called: Called) -> None:

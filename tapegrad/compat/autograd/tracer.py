@@ -193,7 +193,7 @@ class GraphRecorder:
 
     listens = True
     watches_variables = False
-    notes_cuts = False
+    tracks_exits = allows_exits = False
     frame = None
 
     def __init__(self, kind: Any) -> None:
@@ -225,7 +225,7 @@ class GraphRecorder:
         found = None if end is None else self._made.get(end)
         return own_structure(output), found
 
-    def hear(self, operation: Operation) -> None:
+    def on_operation(self, operation: Operation) -> None:
         """Make the nodes of an operation's results."""
         with using_stack(EMPTY):
             for index, node in enumerate(operation.outputs):

@@ -209,7 +209,8 @@ class Guard:
 
     listens = False
     watches_variables = False
-    notes_cuts = True
+    tracks_exits = True
+    allows_exits = warns_of_numbers = False
     frame = None
 
     def __init__(self) -> None:
@@ -219,10 +220,10 @@ class Guard:
         """Ignore variables: they are not arguments."""
         return False
 
-    def note_cut(self, reason: str, node: Any, where: str) -> None:
+    def note_cut(self, reason: str, node: Any, where: str, *_: bool) -> None:
         """Raise where HIPS autograd raises too."""
         way = reason.removeprefix("left the tape through ")
-        if way in _FORBIDDEN or way.startswith("__array__"):
+        if way.startswith(_FORBIDDEN):
             raise ArgumentTypeError(
                 f"A traced value would become a constant through {way} at {where}, and its "
                 "derivative would be lost. Use this package's numpy; to write it into an array, "
@@ -230,4 +231,7 @@ class Guard:
             )
 
 
-_FORBIDDEN = {"float()", "int()", "complex()", "index()"}
+_FORBIDDEN = (
+    *("float()", "int()", "complex()", "index()", "__array__", "item()", "tolist()"),
+    *("math.trunc()", "bytes()", "__dlpack__"),
+)

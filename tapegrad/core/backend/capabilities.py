@@ -8,7 +8,7 @@ tests every part that a backend lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -41,7 +41,10 @@ class FusedPullbacks(Protocol):
     """VJP rules compiled into one kernel per primitive."""
 
     def pullback(self, primitive: str) -> Pullback | None:
-        """Return the kernel for all rules of a primitive, or None if there is none."""
+        """Return the kernel for all rules of a primitive, or None if there is none.
+
+        It computes `rule.guarded`: where the cotangent is 0, the results are 0.
+        """
 
 
 class InPlaceKernels(Protocol):
@@ -59,6 +62,20 @@ class InPlaceKernels(Protocol):
 
     def overwrite(self, primitive: str) -> Kernel | None:
         """Return a kernel that may write the result over its first operand, or None."""
+
+
+class LoopWriter(NamedTuple):
+    """A loop as one function in C, whose call no interrupt and no other thread can divide."""
+
+    call: Callable[..., int]
+    """Takes the inputs and an array per result; returns 0, or a number if an array does not fit.
+
+    It runs no Python code and keeps the interpreter's lock. With one more argument, of any value,
+    it only checks the arrays.
+    """
+
+    new_results: tuple[Callable[[], Array], ...]
+    """Per result, a function that makes an array for it."""
 
 
 class LoopCompiler(Protocol):
@@ -83,6 +100,14 @@ class LoopCompiler(Protocol):
 
     def source(self, run: Callable[..., Any]) -> str | None:
         """Return the source text of a compiled loop, or None if it is not kept."""
+
+
+@runtime_checkable
+class CallsInC(Protocol):
+    """A part of a `LoopCompiler` whose loops can be called without Python code."""
+
+    def writer(self, run: Callable[..., Any]) -> LoopWriter | None:
+        """Return a compiled loop as a function in C, or None if it cannot be called like that."""
 
 
 class SpecializableCall(NamedTuple):
@@ -122,6 +147,36 @@ class GraphRun(Protocol):
         """Run the program."""
 
 
+@runtime_checkable
+class DeferredRun(Protocol):
+    """A program run that leaves its writes to variables to the caller, which makes them at once."""
+
+    def prepare(self, inputs: Sequence[Array], variables: list[Array], anew: bool) -> Deferred:
+        """Compute everything that overwrites no variable, and return the rest as calls.
+
+        With `anew`, all variables that are overwritten get new arrays, which no object can hold.
+        """
+
+    def watch(self, held: Any, writes: Any, checks: Any) -> Iterable[bool]:
+        """Return an iterator, in C, that yields True for an array that another object holds now.
+
+        The arguments are what `prepare` has returned. A caller with several threads reads it right
+        before it makes the calls.
+        """
+
+
+DeferredCalls = Sequence[tuple[Any, ...]]
+"""Calls that are made later, each as a function of `LoopWriter` and its arguments."""
+
+Deferred = tuple[tuple[Sequence[Array], Sequence[Array], DeferredCalls, DeferredCalls], bool]
+"""What the run has returned, and a flag.
+
+The run returns outputs, the arrays of the written variables, the calls that write, and calls that
+only check the arrays of these, if there is more than one. The flag says that an array that is
+overwritten is not that of its variable, which gets it afterwards.
+"""
+
+
 class ProgramCapture(Protocol):
     """Turns the run of a program into one that is cheaper to repeat, e.g. a CUDA graph."""
 
@@ -137,6 +192,17 @@ class ProgramCapture(Protocol):
         `written` are the positions of the variables that the program changes. `in_place` are
         those whose arrays it overwrites: the captured run passes arrays for them that no other
         object holds.
+        """
+
+
+@runtime_checkable
+class DefersWrites(Protocol):
+    """A part of a `ProgramCapture` that can leave writes to variables to the caller."""
+
+    def defer(self, run: Callable[..., Any], in_place: Sequence[int]) -> DeferredRun:
+        """Return a run that passes arrays that no other object holds for the positions `in_place`.
+
+        `Deferred` says what `run` returns.
         """
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from tapegrad.core.primitive.fastpath import one_operand, two_operands
 from tapegrad.core.primitive.primitive import Primitive, RuleFunction, bind
@@ -22,16 +22,28 @@ def elementwise(
     forward: Callable[..., Any] | None = None,
     jvps: tuple[RuleFunction, ...] | None = None,
     conjugates: bool = True,
+    real_only: bool = False,
+    selects: bool = False,
+    poles: bool = False,
 ) -> Primitive:
     """Declare an elementwise primitive with one rule per operand (None: not differentiable).
 
     Each rule is the VJP and the JVP. For complex values, the VJP conjugates the cotangent before
     and after the rule. Pass `jvps` and `conjugates=False` for complex functions that are not
-    holomorphic.
+    holomorphic, and `real_only` for functions that must refuse complex operands.
+
+    A function that `selects` can be finite although an operand is infinite or NaN. One with
+    `poles` has an infinite slope at some finite points.
     """
     primitive = Primitive(name, forward, differentiable=any(rules))
+    primitive.real_only = real_only
+    primitive.selects, primitive.poles = selects, poles
     primitive.broadcasts = primitive.by_element = True
     primitive.vjps(*rules)
+    if poles and primitive.vjp_rules:
+        primitive.plain_rules = tuple(
+            rule and rule.guarded_function() for rule in primitive.vjp_rules
+        )
     # A rule that reads nothing multiplies by a real factor, which conjugation does not change.
     reads = any(rule is not None and rule.reads for rule in primitive.vjp_rules or ())
     primitive.conjugates = conjugates and reads
@@ -40,22 +52,31 @@ def elementwise(
     return primitive
 
 
+class Options(TypedDict, total=False):
+    """What `unary` and `binary` hand on to `elementwise`."""
+
+    forward: Callable[..., Any] | None
+    conjugates: bool
+    real_only: bool
+    selects: bool
+    poles: bool
+
+
 def unary(
     name: str,
     rule: RuleFunction,
     *,
-    forward: Callable[..., Any] | None = None,
     jvp: RuleFunction = None,
-    conjugates: bool = True,
     doc: str | None = None,
     names: tuple[str, ...] = ("x",),
+    **options: Unpack[Options],
 ) -> Function:
     """Declare an elementwise function of one tensor and return it.
 
     `names` are its parameter names, where TensorFlow does not use `x`.
     """
     jvps = None if jvp is None else (jvp,)
-    primitive = elementwise(name, rule, forward=forward, jvps=jvps, conjugates=conjugates)
+    primitive = elementwise(name, rule, jvps=jvps, **options)
     return _finish(one_operand(primitive), primitive, doc, names)
 
 
@@ -64,14 +85,13 @@ def binary(
     rule1: RuleFunction,
     rule2: RuleFunction,
     *,
-    forward: Callable[..., Any] | None = None,
     jvps: tuple[RuleFunction, ...] | None = None,
-    conjugates: bool = True,
     doc: str | None = None,
     names: tuple[str, ...] = ("x", "y"),
+    **options: Unpack[Options],
 ) -> Function:
     """Declare an elementwise function of two operands that broadcast, and return it."""
-    primitive = elementwise(name, rule1, rule2, forward=forward, jvps=jvps, conjugates=conjugates)
+    primitive = elementwise(name, rule1, rule2, jvps=jvps, **options)
     return _finish(two_operands(primitive), primitive, doc, names)
 
 
@@ -81,12 +101,14 @@ def linear(
     *,
     transpose: Callable[..., Any],
     batch: Callable[..., Any] | None = None,
+    selects: bool = False,
 ) -> Primitive:
     """Declare a linear function of one tensor; its JVP is the function itself.
 
-    `transpose` is its VJP rule. It reads shapes, never values.
+    `transpose` is its VJP rule. It reads shapes, never values. A function that `selects` leaves out
+    elements of its operand.
     """
-    primitive = Primitive(name, forward)
+    primitive = Primitive(name, forward, selects=selects)
     primitive.vjps(transpose)
 
     def apply(t: Any, **params: Any) -> Any:
@@ -112,16 +134,19 @@ def nondifferentiable(
     broadcasts: bool = False,
     by_element: bool = False,
     many: bool = False,
+    shapes_vary: bool = False,
 ) -> Primitive:
     """Declare a primitive without a derivative. Tapes do not record it.
 
     `by_element` states that it is elementwise: each element of the results depends only on the
-    elements at the same position and on operands of one element.
+    elements at the same position and on operands of one element. `shapes_vary` states that the
+    shapes of its results depend on values, so that no program can contain it.
     """
     primitive = Primitive(name, forward, differentiable=False, many=many)
     primitive.batch_rule = batch
     primitive.broadcasts = broadcasts
     primitive.by_element = broadcasts or by_element
+    primitive.shapes_vary = shapes_vary
     return primitive
 
 

@@ -16,8 +16,8 @@ from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.primitive import (
     Primitive,
     bind_any,
-    broadcast_fit,
-    dtype_fit,
+    broadcast_specs,
+    dtype_specs,
     execute,
     explain_failure,
     record,
@@ -37,11 +37,11 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
     """Return the function of one tensor that applies `primitive` with fixed params."""
     kernels = _kernels_with(primitive, params)
     save = saver(primitive, (True,))
-    fit = None if primitive.broadcasts else dtype_fit
+    specs_of = None if primitive.broadcasts else dtype_specs
 
     def call(x: Any, name: str | None = None) -> Any:
         if type(x) is not Tensor:
-            x = x.value() if type(x) is Variable else x
+            x = x.shared_value() if type(x) is Variable else x
             if type(x) is not Tensor:
                 return bind_any(primitive, (x,), params)
         array = x.array
@@ -49,7 +49,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             result = kernels[type(array)](array)
         except KeyError:
             return _first_time(primitive, params, kernels, (array,), (x.node,))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (array,), error)
         except MemoryError as error:
             again = partial(kernels[type(array)], array)
@@ -70,7 +70,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             node.params = params
             node.inputs = (source,)
             node.saved = save if type(save) is tuple else save(array, None, result)
-            node.fit = None if fit is None else fit((array,), result)
+            node.specs = None if specs_of is None else specs_of((array,), result)
             node.tangents = None
             tensor.node = node
         else:
@@ -91,7 +91,7 @@ def two_operands(
     kernels = _kernels_with(primitive, params)
     broadcasts = primitive.broadcasts
     numbers = _REAL_NUMBERS if broadcasts else frozenset()
-    fit = broadcast_fit if broadcasts else dtype_fit
+    specs_of = broadcast_specs if broadcasts else dtype_specs
     save1 = saver(primitive, (True, False))
     save2 = saver(primitive, (False, True))
     save12 = saver(primitive, (True, True))
@@ -102,7 +102,7 @@ def two_operands(
             result = kernels[type(b)](x, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (x, b), (None, y.node))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (x, b), error)
         except MemoryError as error:
             again = partial(kernels[type(b)], x, b)
@@ -116,13 +116,13 @@ def two_operands(
         if type(x) is not Tensor:
             if type(x) in numbers and type(y) is Tensor:
                 return with_number_first(x, y)
-            x = x.value() if type(x) is Variable else x
+            x = x.shared_value() if type(x) is Variable else x
             if type(x) is not Tensor:
                 return bind(primitive, (x, y), params)
         a = x.array
         node1 = x.node
         if type(y) is Variable:
-            y = y.value()
+            y = y.shared_value()
         if type(y) is Tensor:
             b = y.array
             node2 = y.node
@@ -137,7 +137,7 @@ def two_operands(
             result = kernels[type(a)](a, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (a, b), (node1, node2))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             explain_failure(primitive, (a, b), error)
         except MemoryError as error:
             again = partial(kernels[type(a)], a, b)
@@ -164,12 +164,12 @@ def two_operands(
             node.inputs = (node1, node2)
             node.saved = save if type(save) is tuple else save(a, b, result)
             if b is y or (not broadcasts and a.dtype is b.dtype):
-                node.fit = None
+                node.specs = None
             elif a.dtype is b.dtype:
                 shape1, shape2 = a.shape, b.shape
-                node.fit = None if shape1 == shape2 else ((shape1, None), (shape2, None))
+                node.specs = None if shape1 == shape2 else ((shape1, None), (shape2, None))
             else:
-                node.fit = fit((a, b), result)
+                node.specs = specs_of((a, b), result)
             node.tangents = None
             tensor.node = node
         else:

@@ -24,7 +24,7 @@ def as_operand(value: Any) -> Any:
     if kind is Tensor or kind in INTERPRETERS:
         return value
     if kind is Variable:
-        return value.value()
+        return value.shared_value()
     if active_stack() is RAW and find_backend(kind) is not None:
         return value
     return to_tensor(value)
@@ -36,7 +36,7 @@ def normalize_axis(axis: int, ndim: int, name: str) -> int:
         index = operator.index(axis)
     except TypeError:
         raise ArgumentTypeError(f"{name} needs an integer axis. Got {axis!r}.") from None
-    if not -ndim <= index < max(ndim, 1):
+    if not -ndim <= index < ndim:
         raise ShapeError(f"{name} got axis {index} for a tensor of {ndim} dimensions.")
     return index + ndim if index < 0 else index
 

@@ -18,7 +18,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.exact_key import exact_key
 from tapegrad.core.out_of_memory import recover
+from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
 from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.recorder import (
     RAW,
@@ -31,13 +33,21 @@ from tapegrad.core.recorder import (
     make_leaf,
     make_node,
     note_cut,
-    tell,
+    notify,
 )
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.values.dtypes import as_dtype
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import mark_views
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, MissingRuleError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingRuleError,
+    OutOfRangeError,
+    ShapeError,
+    TapegradError,
+)
 
 RuleFunction = Callable[..., Any] | None
 
@@ -47,6 +57,12 @@ PRIMITIVES: dict[str, Primitive] = {}
 INTERPRETERS: dict[type, Callable[..., Any]] = {}
 """Value types that handle every call in which they are an operand, e.g. batched tensors."""
 
+
+_DTYPE_COMPLAINTS = (
+    *("not supported for the input types", "No loop matching", "Cannot cast ufunc", "Wrong type ("),
+    *("real arrays", "not 'complex'", "did not contain a loop with signature"),
+)
+"""Words of NumPy's and CuPy's errors about a dtype that a function does not support."""
 
 MOST_FAST = 1024
 """The most combinations of params for which a primitive caches a fast path."""
@@ -69,6 +85,7 @@ class Primitive:
         *,
         differentiable: bool = True,
         many: bool = False,
+        selects: bool = True,
     ) -> None:
         if name in PRIMITIVES:
             raise KeyError(f"There is already a primitive called {name!r}.")
@@ -82,11 +99,19 @@ class Primitive:
         self.takes_none = False
         self.effects = False
         self.by_element = False
+        self.shapes_vary = False
+        """Whether the shapes of the results depend on the values of the operands."""
+        self.real_only = False
+        self.selects = selects
+        """Whether results may not depend on some values of the operands, such as infinities."""
+        self.poles = False
+        """Whether slopes are infinite at some finite points: all sweeps guard the rules."""
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
         self._fast_by_params: dict[Any, Callable[..., Any] | None] = {}
         self.plain_rules: tuple[Callable[..., Any] | None, ...] | None = None
+        self._guarded_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
         self.joint_vjp: Rule | None = None
@@ -114,7 +139,7 @@ class Primitive:
                     if kernel is not None:
                         return kernel(*args, **params)
                     return bind_any(self, args, params)
-                arg = arg.value()
+                arg = arg.shared_value()
                 if type(arg) is not Tensor:
                     return bind_any(self, args, params)
             operands.append(arg.array)
@@ -124,7 +149,10 @@ class Primitive:
     def _fast_with(self, params: dict[str, Any]) -> Callable[..., Any] | None:
         """The cached fast path for one tensor and these params."""
         values = tuple(params.values())
-        key = (values, tuple([type(value) for value in values]))
+        kinds = tuple([type(value) for value in values])
+        if float in kinds and 0.0 in values:  # which equals -0.0
+            values = tuple([exact_key(value) for value in values])
+        key = (values, kinds)
         try:
             return self._fast_by_params[key]
         except KeyError:
@@ -143,6 +171,18 @@ class Primitive:
         if any(rule is not None and rule.wants for rule in self.vjp_rules):
             self.rule_wants = tuple(() if rule is None else rule.wants for rule in self.vjp_rules)
         return self
+
+    def guarded_rules(self) -> tuple[Callable[..., Any] | None, ...] | None:
+        """Return `plain_rules` in a form in which zero cotangents stay zero, if elementwise."""
+        if self.plain_rules is None or self.vjp_rules is None or not self.broadcasts:
+            return self.plain_rules
+        if self._guarded_rules is None:
+            pairs = zip(self.vjp_rules, self.plain_rules, strict=True)
+            self._guarded_rules = tuple([
+                plain if rule is None or rule.keeps_zero else rule.guarded_function()
+                for rule, plain in pairs
+            ])  # fmt: skip
+        return self._guarded_rules
 
     def vjp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate the rule that returns the cotangents of all inputs as a tuple.
@@ -193,7 +233,7 @@ class Primitive:
             backend = find_backend(array_type)
             if backend is None:
                 raise ArgumentTypeError(f"{self.name} cannot compute with {array_type.__name__}.")
-            found = backend.kernels.get(self.name) or self._generic_kernel(backend.xp)
+            found = backend.kernels.get(self.name) or self.generic_kernel(backend.xp)
             self.kernels[array_type] = found
         return found
 
@@ -207,9 +247,12 @@ class Primitive:
             self.vjp_kernels[array_type] = found
             return found
 
-    def _generic_kernel(self, xp: Any) -> Callable[..., Any]:
+    def generic_kernel(self, xp: Any) -> Callable[..., Any]:
+        """Return the kernel in terms of an Array API namespace."""
         if self.forward is not None:
-            return partial(self.forward, xp)
+            generic = partial(self.forward, xp)
+            # Kernels of a backend raise by themselves, so that this check costs them nothing.
+            return real_kernel(self.name, generic) if self.real_only else generic
         kernel = getattr(xp, self.name, None)
         if kernel is None:
             raise MissingRuleError(
@@ -240,7 +283,11 @@ def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
         raise ArgumentTypeError(f"{primitive.name} cannot take this operand. {error}") from error
     operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
     nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
-    return execute(primitive, operands, nodes, params)
+    result = execute(primitive, operands, nodes, params)
+    shared = [arg for arg in args if type(arg) is SharedTensor]
+    if shared:
+        mark_views(result, shared)
+    return result
 
 
 def _all_raw(args: Sequence[Any]) -> bool:
@@ -288,7 +335,7 @@ def execute(
     try:
         kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
         result = kernel(*operands, **params)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         explain_failure(primitive, operands, error)
     except MemoryError as error:
         again = partial(kernel, *operands, **params)
@@ -326,13 +373,21 @@ def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
 
 def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
     """Raise a kernel's error again, with the name of the primitive and the operands' types."""
-    if type(error) not in (ValueError, TypeError):
+    about_dtypes = any(words in str(error) for words in _DTYPE_COMPLAINTS)
+    if isinstance(error, TapegradError) or type(error).__module__ == "numpy.linalg":
         raise error
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     refuse_mixed_devices(primitive.name, arrays)
+    if about_dtypes and isinstance(error, TypeError):
+        for array in arrays:
+            dtype = backend_of(array).dtype_of(array)
+            if is_complex_dtype(dtype):
+                refuse_complex(primitive.name, dtype)
     came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
     kind: type[Exception] = ArgumentTypeError
-    if isinstance(error, ValueError):
+    if isinstance(error, OverflowError):
+        kind = OutOfRangeError
+    elif isinstance(error, ValueError):
         about_shapes = any(
             word in str(error) for word in ("shape", "size", "broadcast", "dimension")
         )
@@ -363,9 +418,11 @@ def record(
             break
     if not stack.listeners:
         saved = saved_values(primitive, operands, nodes, result)
-        return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+        return make_node(
+            tokens, primitive, params, nodes, saved, _specs(primitive, operands, result)
+        )
     node = _node_of(tokens, primitive, params, operands, nodes, result)
-    tell(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
+    notify(stack, tokens, Operation(primitive, params, operands, nodes, result, (node,)))
     return node
 
 
@@ -393,7 +450,7 @@ def record_many(
                 share_tangents(whole, index, tensor.node)
     if stack.listeners:
         outputs = tuple(tensor.node for tensor in tensors)
-        tell(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
+        notify(stack, tokens, Operation(primitive, params, operands, nodes, results, outputs))
 
 
 def _node_of(
@@ -407,7 +464,7 @@ def _node_of(
     if not any([token.keeps_history for token in tokens]):
         return make_leaf(tokens)
     saved = saved_values(primitive, operands, nodes, result)
-    return make_node(tokens, primitive, params, nodes, saved, _fit(primitive, operands, result))
+    return make_node(tokens, primitive, params, nodes, saved, _specs(primitive, operands, result))
 
 
 def saved_values(
@@ -428,7 +485,7 @@ def saved_values(
     return saved
 
 
-def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
+def _specs(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
     """Return, per input, the (shape, dtype) of its gradient; None if no gradient differs.
 
     For a primitive with several results, return the (shape, dtype) of zeros for each result.
@@ -437,31 +494,34 @@ def _fit(primitive: Primitive, operands: Sequence[Any], result: Any) -> Any:
         return range(len(result))  # zeros are never made
     if primitive.many:
         return tuple((shape_of(array), backend_of(array).dtype_of(array)) for array in result)
-    return (broadcast_fit if primitive.broadcasts else dtype_fit)(operands, result)
+    return (broadcast_specs if primitive.broadcasts else dtype_specs)(operands, result)
 
 
-def dtype_fit(operands: Sequence[Any], result: Any) -> Any:
-    """Return the fits of operands that do not broadcast: only the dtype may differ."""
+def dtype_specs(operands: Sequence[Any], result: Any) -> Any:
+    """Return the specs of operands that do not broadcast: only the dtype may differ."""
     dtype = result.dtype
-    fits: list[Any] | None = None
+    specs: list[Any] | None = None
     for i, operand in enumerate(operands):
         own = getattr(operand, "dtype", dtype)
         if own is not dtype and own != dtype:
-            fits = fits or [None] * len(operands)
-            fits[i] = (None, own)
-    return fits
+            specs = specs or [None] * len(operands)
+            specs[i] = (None, own)
+    return specs
 
 
-def broadcast_fit(operands: Sequence[Any], result: Any) -> Any:
-    """Return the fits of operands that broadcast against each other."""
+def broadcast_specs(operands: Sequence[Any], result: Any) -> Any:
+    """Return the specs of operands that broadcast against each other."""
     shape, dtype = result.shape, result.dtype
-    fits: list[Any] | None = None
+    specs: list[Any] | None = None
     for i, operand in enumerate(operands):
         if type(operand) in NUMBERS:
             continue
         own_shape, own_dtype = operand.shape, operand.dtype
         same_dtype = own_dtype is dtype or own_dtype == dtype
         if own_shape != shape or not same_dtype:
-            fits = fits or [None] * len(operands)
-            fits[i] = (None if own_shape == shape else own_shape, None if same_dtype else own_dtype)
-    return fits
+            specs = specs or [None] * len(operands)
+            specs[i] = (
+                None if own_shape == shape else own_shape,
+                None if same_dtype else own_dtype,
+            )
+    return specs

@@ -8,15 +8,17 @@ saved. Keyword-only parameters are the primitive's params. Nothing else is saved
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from tapegrad.core.recorder import Node, Operation, make_node
+from tapegrad.core.recorder import Node, Operation, active_stack, make_node
 from tapegrad.core.values.tensor import Tensor, wrap
 
 _NAME = re.compile(r"(x|y)(\d*)(_shape)?")
+_NUMBERS = (float, int)
 _OPERANDS = [f"operands[{k}]" for k in range(32)]
 
 
@@ -56,7 +58,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 class Rule:
     """A rule with the values that it reads and the names of the params that it takes."""
 
-    __slots__ = ("function", "pick", "reads", "wants")
+    __slots__ = ("_keeps_zero", "function", "pick", "reads", "wants")
 
     def __init__(self, function: Any) -> None:
         code = function.__code__  # inspect.signature would take most of the import time
@@ -65,6 +67,55 @@ class Rule:
         self.reads = tuple(Read(name, function) for name in positional)
         self.wants = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
         self.pick = _picker(self)
+        self._keeps_zero: bool | None = None if self.reads else True
+
+    @property
+    def keeps_zero(self) -> bool:
+        """Whether a zero cotangent stays zero, whatever the values are that the rule reads."""
+        if self._keeps_zero is None:
+            # Imported here because `import tapegrad` is cheap without tracing.
+            from tapegrad.core.trace.zero_in_rules import keeps_zero
+
+            self._keeps_zero = keeps_zero(self.function, len(self.reads), self.wants)
+        return self._keeps_zero
+
+    def guarded(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply the rule of an elementwise primitive; a zero cotangent stays zero.
+
+        Zero times an infinite or undefined slope would be NaN.
+        """
+        if self.keeps_zero or has_finite_slope(saved):
+            return self(t, saved, params)
+        guard = _guards[0]
+        found = self(t, saved, params)
+        if not active_stack().tokens:
+            return guard.result(found, t)
+        tracked = [getattr(value, "node", None) is not None for value in saved]
+        if any(tracked):
+            # Inside the rule there are NaN where its result is NaN. Derivatives must not meet them.
+            lost = guard.lost(found, t)
+            if lost is not None:
+                saved = tuple([
+                    guard.read(value, lost) if flag else value
+                    for value, flag in zip(saved, tracked, strict=True)
+                ])  # fmt: skip
+                found = self(t, saved, params)
+        return guard.result(found, t)
+
+    def guarded_function(self) -> Callable[..., Any]:
+        """Return a function that is called like the rule's and guards zero cotangents."""
+        function = self.function
+
+        def guarded(t: Any, *saved: Any, **params: Any) -> Any:
+            found = function(t, *saved, **params)
+            return found if has_finite_slope(saved) else _guards[0].result(found, t)
+
+        def with_one_read(t: Any, x: Any) -> Any:
+            found = function(t, x)
+            is_array = type(x) not in _NUMBERS  # spelled out, because it is called most
+            return _guards[0].result(found, t) if is_array or not has_finite_slope((x,)) else found
+
+        return with_one_read if len(self.reads) == 1 and not self.wants else guarded
 
     def __call__(self, t: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if not self.wants:
@@ -81,6 +132,32 @@ class Rule:
         """Return what the rule reads of an operation that has just run (for forward mode)."""
         values = self.pick(operation.operands, operation.result)
         return tuple(map(partial(_read_again, operation), self.reads, values))
+
+
+class Guard(NamedTuple):
+    """Functions that keep a rule from turning a zero cotangent into NaN."""
+
+    result: Callable[[Any, Any], Any]
+    """Takes the result of a rule and the cotangent t; returns the result, and 0 where t is 0."""
+    lost: Callable[[Any, Any], Any]
+    """Takes the same; returns where t is 0 and the result NaN, or None if it is so nowhere."""
+    read: Callable[[Any, Any], Any]
+    """Takes a value that a rule reads and a mask; returns the value, without gradient there."""
+
+
+_guards: list[Guard] = []
+
+
+def set_guard(guard: Guard) -> None:
+    """Set the functions by which elementwise rules are guarded."""
+    _guards[:] = [guard]
+
+
+def has_finite_slope(saved: tuple[Any, ...]) -> bool:
+    """Whether a rule reads one finite number: x * 2 and x / 2 have a finite slope."""
+    if len(saved) != 1 or type(saved[0]) not in _NUMBERS:
+        return False
+    return bool(0 < abs(saved[0]) < math.inf)
 
 
 def _read_again(operation: Operation, read: Read, value: Any) -> Any:
@@ -133,6 +210,7 @@ class Pick:
 
     name = "pick"
     differentiable = True
+    selects = poles = False
     plain_rules = add_part = None
 
 

@@ -64,8 +64,12 @@ _SPELLED = {
     "abs": "fabs({0})",
     "real": "{0}",
     "imag": "({T})0",
+    "floor_divide": "floored_quotient({0}, {1})",
     "remainder": "floored_remainder({0}, {1})",
     "logaddexp": "log_of_sum({0}, {1})",
+    "logaddexp2": "log2_of_sum({0}, {1})",
+    "float_exponent": "exponent_of({0})",
+    "ldexp": "times_power_of_two({0}, {1})",
     "ndtr": "normcdf({0})",
 }
 _LOG_AT_INFINITY = "{T}(hypot({0}.real(), {0}.imag()), atan2({0}.imag(), {0}.real()))"
@@ -85,7 +89,13 @@ _COMPLEX = {
     "acosh": "{0}.real() == 0 && isnan({0}.imag())"
     " ? {T}({0}.imag(), 1.57079632679489662) : acosh({0})",
 }
-_INTEGER = {"abs": "{0} < 0 ? -{0} : {0}", "isnan": "false", "isinf": "false", "isfinite": "true"}
+_INTEGER = {
+    "abs": "{0} < 0 ? -{0} : {0}",
+    "isnan": "false",
+    "isinf": "false",
+    "isfinite": "true",
+    "signbit": "{0} < 0",
+}
 
 HELPERS = r"""
 // The remainder with the sign of the divisor, as in Python.
@@ -94,11 +104,27 @@ template <class T> __device__ __forceinline__ T floored_remainder(T a, T b) {
     if (r == 0) return copysign((T)0, b);
     return (r < 0) != (b < 0) ? r + b : r;
 }
+// The quotient that belongs to it.
+template <class T> __device__ __forceinline__ T floored_quotient(T a, T b) {
+    if (b == 0) return a / b;
+    const T r = fmod(a, b);
+    T q = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+    if (q == 0) return copysign((T)0, a / b);
+    const T whole = floor(q);
+    return q - whole > (T)0.5 ? whole + 1 : whole;
+}
 template <class T> __device__ __forceinline__ T log_of_sum(T a, T b) {
     if (a == b) return a + (T)0.693147180559945309417232121458;
     T gap = a - b;
     if (gap > 0) return a + log1p(exp(-gap));
     return gap <= 0 ? b + log1p(exp(gap)) : gap;
+}
+template <class T> __device__ __forceinline__ T log2_of_sum(T a, T b) {
+    if (a == b) return a + 1;
+    const T gap = a - b;
+    if (gap != gap) return gap;
+    return (gap > 0 ? a : b) + log1p(exp2(-fabs(gap))) * (T)1.44269504088896340735992468100;
 }
 // Computed on the bits: CuPy flushes subnormal numbers to 0 in single precision.
 __device__ __forceinline__ float next_after(float a, float b) {
@@ -122,6 +148,24 @@ __device__ __forceinline__ double spacing(double x) {
     const double step = nextafter(fabs(x), 1e308 * 1e308) - fabs(x);
     return x < 0 ? -step : step;
 }
+// The exponent of frexp.
+__device__ __forceinline__ int exponent_of(float x) {
+    const int size = __float_as_int(x) & 0x7fffffff;
+    if (size == 0 || size >= 0x7f800000) return 0;
+    return size >> 23 ? (size >> 23) - 126 : -117 - __clz(size);
+}
+__device__ __forceinline__ int exponent_of(double x) {
+    int exponent = 0;
+    if (isfinite(x)) frexp(x, &exponent);
+    return exponent;
+}
+// In double precision, because subnormal operands would be flushed.
+__device__ __forceinline__ float times_power_of_two(float x, int n) {
+    const int size = __float_as_int(x) & 0x7fffffff;
+    if (size >> 23) return (float)ldexp((double)x, n);
+    return copysign((float)ldexp((double)size, n - 149), x);
+}
+__device__ __forceinline__ double times_power_of_two(double x, int n) { return ldexp(x, n); }
 // Round to odd in single precision. Rounding the result to half precision then equals rounding the
 // double directly, because no tie can arise.
 __device__ __forceinline__ float cut_to_odd(double x) {

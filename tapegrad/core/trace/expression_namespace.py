@@ -28,9 +28,9 @@ Function = Callable[..., Any]
 _FLOATING = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
     "cosh", "divide", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp2", "expm1", "floor",
-    "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "ndtr", "nextafter", "pow",
-    "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh", "spacing", "sqrt", "tan", "tanh",
-    "trunc",
+    "floor_divide", "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "ndtr", "nextafter", "pow", "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh",
+    "spacing", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
 _ARITHMETIC = ("add", "maximum", "minimum", "multiply", "negative", "sign", "square", "subtract")
 _COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
@@ -53,8 +53,8 @@ _KINDS = {
 }
 _REAL_ONLY = frozenset({
     "atan2", "cbrt", "ceil", "copysign", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "floor",
-    "fmod", "hypot", "logaddexp", "maximum", "minimum", "ndtr", "nextafter", "remainder", "round",
-    "sign", "spacing", "trunc", "exp2", "expm1", "log2",
+    "floor_divide", "fmod", "hypot", "logaddexp", "logaddexp2", "maximum", "minimum", "ndtr",
+    "nextafter", "remainder", "round", "sign", "spacing", "trunc", "exp2", "expm1", "log2",
 })  # fmt: skip
 
 
@@ -103,6 +103,22 @@ class _Namespace:
         x = x if min is None else _checked(arithmetic, "maximum", x, min)
         return x if max is None else _checked(arithmetic, "minimum", x, max)
 
+    def float_exponent(self, x: Expression) -> Expression:
+        _check_real(x)
+        return Expression("float_exponent", np.dtype(np.int32), (x,))
+
+    def ldexp(self, x: Expression, n: Any) -> Expression:
+        """Return x * 2**n; exponents beyond those of all numbers are cut off."""
+        _check_real(x)
+        if isinstance(n, Expression):
+            if n.dtype is None or kind_of_dtype(n.dtype) not in "biu":
+                raise UntraceableError("The exponent must be an array of integers or a number.")
+            n = arithmetic("maximum", brought(n, np.dtype(np.int64)), -4000)
+            n = arithmetic("minimum", n, 4000)
+        else:
+            n = max(-4000, min(4000, n))
+        return Expression("ldexp", x.dtype, (x, brought(n, np.dtype(np.int32))))
+
     def astype(self, x: Expression, dtype: Any, copy: bool = True) -> Expression:
         if dtype is None:
             raise UntraceableError("astype needs a dtype, and a Python number has none.")
@@ -137,6 +153,11 @@ class _Namespace:
 
     def finfo(self, dtype: Any) -> Any:
         return np.finfo(dtype)
+
+
+def _check_real(x: Any) -> None:
+    if not isinstance(x, Expression) or x.dtype is None or kind_of_dtype(x.dtype) != "f":
+        raise UntraceableError("Only floating point numbers have an exponent.")
 
 
 def _filled(value: Any, x: Expression, dtype: Any) -> Any:

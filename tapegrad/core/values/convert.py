@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.backend.registry import backend_of, find_backend
+from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import host
 from tapegrad.core.values.dlpack import import_array, is_elsewhere
 from tapegrad.core.values.dtypes import numpy_dtype, refuse_unsupported
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import copy_of, make_private, share
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
 NUMBERS = frozenset({float, int, bool, complex})
@@ -20,6 +23,8 @@ NUMBERS = frozenset({float, int, bool, complex})
 _KIND_ORDER = "biufc"
 _NUMPYS = (np.ndarray, np.generic)
 _HOST_TYPES = (*_NUMPYS, float, int, list, tuple)
+_PYTHON_VALUES = (float, int, complex, list, tuple)
+_ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 _NO_NUMBERS = "OSUTMm"
 """NumPy's kinds of objects, strings, dates and time differences."""
 
@@ -28,7 +33,7 @@ _adapters: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_tensor_conversion_function(
-    base_type: type, conversion_func: Callable[[Any], Tensor], priority: int = 100
+    base_type: Any, conversion_func: Any, priority: int = 100
 ) -> None:
     """Register a function that converts values of `base_type` to tensors; the latest one counts.
 
@@ -39,6 +44,11 @@ def register_tensor_conversion_function(
     >>> float(tapegrad.sqrt(Percent()))
     0.5
     """
+    if not isinstance(base_type, type) or not callable(conversion_func):
+        raise ArgumentTypeError(
+            "register_tensor_conversion_function needs a class and a function. "
+            f"Got {described(base_type)} and {described(conversion_func)}."
+        )
     _adapters[base_type] = conversion_func
 
 
@@ -63,13 +73,18 @@ def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tens
     `like` sets the device and, if no information is lost, the dtype of host values.
     """
     if isinstance(value, Tensor):
+        if type(value) is SharedTensor and active_stack().tokens:
+            make_private(value)
         return value
     converted = adapted(value)
     if converted is not value:
         return converted  # type: ignore[no-any-return]
     on_device = device_array(value)
     if on_device is not None:
-        return wrap(on_device if dtype is None else with_dtype(on_device, dtype))
+        array = on_device if dtype is None else with_dtype(on_device, dtype)
+        if array is not on_device:
+            return wrap(array)
+        return wrap(copy_of(array)) if active_stack().tokens else share(array)
     array = to_host_array(value, dtype, like)
     return wrap(host.place(array) if like is None else host.place_like(array, like.array))
 
@@ -119,23 +134,52 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: {str(error).rstrip('.')}."
         ) from error
+    array = with_usual_dtype(array)
     if array.dtype.kind in _NO_NUMBERS:
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: it {_what_it_holds(value, array)}."
         )
     if dtype is not None:
         wanted = numpy_dtype(dtype)
-        if not isinstance(first, _NUMPYS):
+        if not _has_dtype(first):
             _refuse_to_wrap(array, wanted)
         return array.astype(wanted)
     refuse_unsupported(array.dtype, type(value).__name__)
     if like is not None and _fits(array, like):
         return array.astype(backend_of(like.array).dtype_of(like.array))
-    if isinstance(first, _NUMPYS):
+    if _has_dtype(first):
         return array
     if like is not None and isinstance(value, list | tuple) and _widens(like):
         return array
     return _with_default_dtype(array)
+
+
+def _has_dtype(value: Any) -> bool:
+    """Whether a value chose its dtype: NumPy's arrays and scalars, data frames, buffers.
+
+    Python's numbers have none, and neither have lists and other sequences of them.
+    """
+    if isinstance(value, _NUMPYS):
+        return True
+    if isinstance(value, _PYTHON_VALUES):
+        return False
+    if any([hasattr(type(value), name) for name in _ARRAYS]):
+        return True
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def with_usual_dtype(array: np.ndarray) -> np.ndarray:
+    """Return an array with NumPy's own object for its dtype.
+
+    Arrays from files and other processes may have an equal dtype that is another object. Compiled
+    loops know the usual object only, and leave other arrays to kernels that round differently.
+    """
+    usual: np.dtype[Any] = np.dtype(array.dtype.type)
+    return array if usual is array.dtype or usual != array.dtype else array.view(usual)
 
 
 def _what_it_holds(value: Any, array: np.ndarray) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.values.array_interface import array_interface
 from tapegrad.errors import ArgumentTypeError, DTypeError
 
@@ -126,9 +127,9 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
         dtype = _ml_dtypes().bfloat16
     try:
         native = np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
-            f"{dtype!r} is not a data type. Use one like 'float32' or tapegrad.float32."
+            f"{described(dtype)} is not a data type. Use one like 'float32' or tapegrad.float32."
         ) from error
     refuse_unsupported(native)
     return native

@@ -12,8 +12,9 @@ import numpy as np
 
 from tapegrad.core.backend.protocol import Array, Backend, Reading
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.exits import note_exit
 from tapegrad.core.out_of_memory import recover_on
-from tapegrad.core.recorder import Node, note_cut
+from tapegrad.core.recorder import Node
 from tapegrad.core.values.device import backend_for, current_device, resolve_device
 from tapegrad.core.values.dtypes import as_dtype
 
@@ -60,7 +61,7 @@ def fetch(array: Array, node: Node | None, how: str) -> np.ndarray:
     `node` is the value's node if the copy may be used in a computation that no tape records.
     """
     if node is not None:
-        note_cut(f"left the tape through {how}", (node,))
+        note_exit(how, node)
     note_read(array, how)
     return backend_of(array).to_host(array)
 
@@ -92,7 +93,7 @@ class Later:
 def fetch_later(array: Array, node: Node | None, how: str) -> Later:
     """Start an asynchronous copy of a device array to the host."""
     if node is not None:
-        note_cut(f"left the tape through {how}", (node,))
+        note_exit(how, node)
     note_read(array, how, waits=False)
     backend = backend_of(array)
     return Later(backend.memory(backend.device_of(array)).read_later(array))

@@ -6,8 +6,6 @@ Operators are bound from the table in `tapegrad.ops.interface.operators`.
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,9 @@ import numpy as np
 
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
-from tapegrad.core.recorder import Node, active_stack, note_cut
+from tapegrad.core.exits import AS_ARRAY, CUDA_INTERFACE, CUPY, DLPACK, note_exit
+from tapegrad.core.ownership import is_held_elsewhere
+from tapegrad.core.recorder import Node
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
@@ -28,17 +28,8 @@ else:
     HasOperators = object
 
 _new = object.__new__
-_AS_ARRAY = "__array__ or memoryview()"
-"""The name of a read by NumPy, which since Python 3.12 may use either."""
-_TO_NUMPY = (
-    "a NumPy array",
-    "Give the tensor itself to NumPy's or tapegrad's functions, or take x.numpy()",
-)
-_TO_OTHERS = (
-    "an array of another library through __dlpack__",
-    "Wrap that computation in tapegrad.custom_gradient, or give it tapegrad.stop_gradient(x)",
-)
-"""The result of a conversion, and what to do instead."""
+_WRITABLE = 1
+"""The flag of Python's buffer protocol that asks for memory to write to."""
 
 
 class TensorShape(tuple[int, ...]):
@@ -125,8 +116,8 @@ class HasArray(HasOperators):
 class Tensor(HasArray):
     """An immutable array that tapes can record. Make one with `tapegrad.constant`.
 
-    `node` is the value's node in the recorded graph, None if no recorder tracks it. `base` is set
-    only on basic slices: a weak reference to the sliced tensor.
+    `node` is the value's node in the recorded graph, None if no recorder tracks it. Only a view has
+    `view_of`, and only a tensor with views has `views`: see `tapegrad.ops.indexing.views`.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([[1.0, 2.0]])
@@ -134,10 +125,11 @@ class Tensor(HasArray):
     ((1, 2), <dtype: 'float32'>, 'cpu')
     """
 
-    __slots__ = ("__weakref__", "array", "base", "node")
+    __slots__ = ("__weakref__", "array", "node", "view_of", "views")
 
     node: Node | None
-    base: weakref.ref[Tensor]
+    view_of: Any
+    views: list[weakref.ref[Tensor]]
 
     def __init__(self, array: Array) -> None:
         refuse_unsupported(backend_of(array).dtype_of(array))
@@ -175,28 +167,34 @@ class Tensor(HasArray):
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return a snapshot for `np.asarray(x)`, or an array to write to for `np.array(x)`.
+
+        The snapshot is read-only: a function that were to write its result into `x` would fill
+        the snapshot instead.
+        """
         if copy is False:
             raise ArgumentError(
                 "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
                 "np.from_dlpack(x) shares the memory of a tensor on the CPU."
             )
-        value = host.fetch(self.array, self.node, _AS_ARRAY)
-        if self.node is not None:
-            _warn_of_leaving(self.node, *_TO_NUMPY)
-        return value if dtype is None else value.astype(dtype, copy=False)
+        value = host.fetch(self.array, self.node, AS_ARRAY)
+        value = value if dtype is None else value.astype(dtype, copy=False)
+        value.flags.writeable = bool(copy)
+        return value
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Return a writable buffer of a copy for `memoryview(x)` (Python 3.12 and later).
+        """Return a read-only buffer of a copy for `memoryview(x)` (Python 3.12 and later).
 
-        NumPy tries this before `__array__`, so it must also give `np.asarray(x)` a copy.
+        NumPy tries this before `__array__`, so it must also give `np.asarray(x)` a snapshot.
         """
+        if flags & _WRITABLE:
+            raise BufferError("A tensor offers no memory to write to. Write to x.numpy().")
         if self.dtype.name == "bfloat16":
             raise DTypeError(
                 "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
             )
-        value = host.fetch(self.array, self.node, _AS_ARRAY)
-        if self.node is not None:
-            _warn_of_leaving(self.node, *_TO_NUMPY)
+        value = host.fetch(self.array, self.node, AS_ARRAY)
+        value.flags.writeable = False
         return value.data
 
     def __bytes__(self) -> bytes:
@@ -211,11 +209,15 @@ class Tensor(HasArray):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        """Share the memory with other libraries: `torch.from_dlpack(x)` copies nothing."""
+        """Share the memory with other libraries: `y = torch.from_dlpack(x)`.
+
+        If something else holds the memory too, e.g. a tape, `x` first gets a copy of its own. With
+        `copy=False` the memory is shared as it is, and must only be read.
+        """
         if self.node is not None:
-            note_cut("left the tape through __dlpack__", (self.node,))
-            _warn_of_leaving(self.node, *_TO_OTHERS)
-        return export_array(self._shared_array, stream, max_version, dl_device, copy)
+            note_exit(DLPACK, self.node)
+        array = self._shared_array if copy is False else self._exposed()
+        return export_array(array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> Any:
         return self._shared_array.__dlpack_device__()
@@ -225,19 +227,29 @@ class Tensor(HasArray):
         """The array; NumPy scalars, which have no DLPack methods, become 0-d arrays."""
         return np.asarray(self.array) if isinstance(self.array, np.generic) else self.array
 
+    def _exposed(self) -> Array:
+        """Return the array for a library that may write to it: nothing else has its memory."""
+        if type(self) is not SharedTensor:
+            if is_held_elsewhere(self):
+                self.array = backend_of(self.array).xp.asarray(self.array, copy=True)
+            if type(self) is Tensor:
+                self.__class__ = SharedTensor
+        return self._shared_array
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA array interface; tensors on other devices do not have this attribute.
 
         It does not support bfloat16. Use `__dlpack__` for tensors of that dtype.
         """
-        interface: dict[str, Any] | None = getattr(self.array, "__cuda_array_interface__", None)
-        if interface is None or self.dtype.name == "bfloat16":
+        has_interface = hasattr(self.array, "__cuda_array_interface__")
+        if not has_interface or self.dtype.name == "bfloat16":
             raise AttributeError(
                 f"A tensor of {self.dtype} on {self.device} has no __cuda_array_interface__."
             )
         if self.node is not None:
-            note_cut("left the tape through __cuda_array_interface__", (self.node,))
+            note_exit(CUDA_INTERFACE, self.node)
+        interface: dict[str, Any] = self._exposed().__cuda_array_interface__
         return interface
 
     @property
@@ -249,8 +261,8 @@ class Tensor(HasArray):
 
     def _shared(self) -> Array:
         if self.node is not None:
-            note_cut("left the tape through cupy.asarray()", (self.node,))
-        return self.array
+            note_exit(CUPY, self.node)
+        return self._exposed()
 
     def __len__(self) -> int:
         shape = self.array.shape
@@ -259,7 +271,7 @@ class Tensor(HasArray):
         return int(shape[0])
 
     def __bool__(self) -> bool:
-        return bool(host.fetch(self.array, self.node, "bool()"))
+        return bool(host.fetch(self.array, None, "bool()"))  # a branch has no derivative
 
     def __int__(self) -> int:
         return int(host.fetch(self.array, self.node, "int()").item())
@@ -304,7 +316,13 @@ class Tensor(HasArray):
         return wrap(self.array, self.node)
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, str]]:
-        return _rebuild, (host.fetch(self.array, None, "pickle"), self.device)
+        return _rebuild, (host.fetch(self.array, self.node, "pickle"), self.device)
+
+
+class SharedTensor(Tensor):
+    """A tensor whose memory another library can write: see `tapegrad.core.values.shared`."""
+
+    __slots__ = ()
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:
@@ -313,23 +331,6 @@ def wrap(array: Array, node: Node | None = None) -> Tensor:
     tensor.array = array
     tensor.node = node
     return tensor
-
-
-def _warn_of_leaving(node: Node, became: str, way: str) -> None:
-    """Warn if an active tape tracks a value that is converted to an array outside the tape."""
-    for recorder in reversed(active_stack().recorders):
-        if recorder.notes_cuts and recorder.token in node.tokens:
-            frame, level = sys._getframe(2), 3
-            while frame.f_back and frame.f_globals.get("__name__", "").startswith("tapegrad."):
-                frame, level = frame.f_back, level + 1
-            warnings.warn(
-                f"A tensor that a tape follows became {became}: what is computed from that is not "
-                f"recorded. {way} where no gradient is wanted.",
-                stacklevel=level,
-            )
-            return
-        if not (recorder.notes_cuts or recorder.listens):
-            return  # the body of a custom gradient, which may leave the tape
 
 
 def _rebuild(value: np.ndarray, device: str) -> Tensor:

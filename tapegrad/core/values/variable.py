@@ -8,9 +8,12 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.observed import observed_slot
 from tapegrad.core.recorder import NO_PARAMS, Node, Stack, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.update_lock import other_threads, updating
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import (
     copy_of_device_array,
@@ -18,6 +21,7 @@ from tapegrad.core.values.convert import (
     to_tensor,
 )
 from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.shared import private_array
 from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
 
@@ -26,12 +30,17 @@ _live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
 _listeners: list[Callable[[Variable], None]] = []
 _new = object.__new__
 _IS_VARIABLE = {"variable": True}
+_IS_READ = {"variable": True, "own": True}
+"""Parameters of leaves: of the operands that are a variable, and of one tensor from `value()`."""
 
 
 class Variable(HasArray):
     """A value that can be assigned to; every active tape that reads it watches it.
 
-    Reads are snapshots: a tensor read before an `assign` keeps its value.
+    Reads are snapshots: a tensor read before an `assign` keeps its value, also if another thread
+    assigns or runs a function that updates the variable in place. `assign`, `assign_add`,
+    `assign_sub` and the methods that write to a slice are atomic: no update of another thread is
+    lost. `v.assign(v + 1)` is a read and a write, between which another thread may update.
 
     >>> w = Variable([1.0, 2.0])
     >>> w.assign_add([1.0, 1.0]).numpy()
@@ -40,14 +49,17 @@ class Variable(HasArray):
 
     __slots__ = (
         "__weakref__",
+        "_constraint",
         "_declared_shape",
         "_leaf",
+        "_trainable",
         "array",
-        "constraint",
         "name",
         "number",
-        "trainable",
     )
+
+    trainable: bool = observed_slot("_trainable")
+    constraint: Callable[[Tensor], Any] | None = observed_slot("_constraint")
 
     def __init__(
         self,
@@ -66,9 +78,9 @@ class Variable(HasArray):
             initial_value = initial_value()
         self.number = _next_number()
         self.array: Array = _initial_array(initial_value, dtype)
-        self.trainable = True if trainable is None else bool(trainable)
+        self._trainable = True if trainable is None else bool(trainable)
         self.name = f"{name or 'Variable'}:0"
-        self.constraint = constraint
+        self._constraint = constraint
         self._declared_shape = _declared(shape, self.array.shape)
         self._leaf: tuple[tuple[Token, ...], Node | None] | None = None
         _live[self.number] = self
@@ -76,7 +88,22 @@ class Variable(HasArray):
             listener(self)
 
     def value(self) -> Any:
-        """Return the current value as a tensor; active tapes record the read."""
+        """Return the current value as a new tensor; active tapes record the read.
+
+        The tensor is a source of its own: the gradient with respect to it counts its uses only,
+        and that with respect to the variable counts all uses.
+        """
+        stack = active_stack()
+        if not stack.tokens:
+            return wrap(self.array)
+        if stack.framed:
+            return stack.framed[-1].read_per_example(self, is_own=True)
+        return wrap(self.array, self.new_leaf(stack, _IS_READ))
+
+    read_value = value
+
+    def shared_value(self) -> Any:
+        """Return the current value as an operand; all reads of one recording share a leaf."""
         stack = active_stack()
         if not stack.tokens:
             return wrap(self.array)
@@ -86,8 +113,6 @@ class Variable(HasArray):
         tensor.array = self.array
         tensor.node = self.leaf(stack)
         return tensor
-
-    read_value = value
 
     def leaf(self, stack: Stack) -> Node | None:
         """Return the leaf of the current value for the recorders of `stack`, made on first read."""
@@ -113,31 +138,56 @@ class Variable(HasArray):
         """Make a new leaf at the next read, because a recorder began to track this variable."""
         self._leaf = None
 
-    def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign(self, value: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Replace the value; return the variable (None with `read_value=False`)."""
-        self.array = self._fit(value, "assign")
-        return self._after_assign(read_value)
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign")
+        new = self._fit(value, "assign")
+        if other_threads():
+            with updating:  # otherwise another thread's assign_add could overwrite it
+                self.array = new
+        else:
+            self.array = new
+        return self._after_assign(True) if read_value else None
 
-    def assign_add(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign_add(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Add `delta` to the value."""
-        self.array = self.array + self._fit(delta, "assign_add")
-        return self._after_assign(read_value)
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign_add")
+        change = self._fit(delta, "assign_add")
+        if other_threads():
+            with updating:
+                self.array = self.array + change
+        else:
+            self.array = self.array + change
+        return self._after_assign(True) if read_value else None
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
         """Subtract `delta` from the value."""
-        self.array = self.array - self._fit(delta, "assign_sub")
-        return self._after_assign(read_value)
+        if read_value is not True and read_value is not False:
+            check_flag("read_value", read_value, "assign_sub")
+        change = self._fit(delta, "assign_sub")
+        if other_threads():
+            with updating:
+                self.array = self.array - change
+        else:
+            self.array = self.array - change
+        return self._after_assign(True) if read_value else None
 
     def _after_assign(self, read_value: bool) -> Variable | None:
         if not read_value:
             return None
-        self.value()  # the result counts as a read, so tapes that watch reads record the variable
+        self.shared_value()  # the result counts as a read: tapes that watch reads record it
         return self
+
+    def fitted(self, value: Any) -> Array:
+        """Return the array that `assign(value)` would store, and change nothing."""
+        return self._fit(value, "assign")
 
     def _fit(self, value: Any, method: str) -> Array:
         """Check shape and dtype of a new value and return it as an array on this device."""
         if isinstance(value, Variable):
-            value = value.value()
+            value = value.shared_value()
         elif not isinstance(value, Tensor):
             value = self._convert(value, method)
         if value.dtype != self.dtype:
@@ -152,7 +202,7 @@ class Variable(HasArray):
             )
         if value.node is not None:
             note_cut(f"became the state of {self.name!r} by {method}", (value.node,))
-        return host.move(value.array, self.device, f"{method}()")
+        return host.move(private_array(value), self.device, f"{method}()")
 
     def _convert(self, value: Any, method: str) -> Tensor:
         """Convert a value; numbers, lists and arrays take this dtype, other types keep theirs."""
@@ -175,62 +225,68 @@ class Variable(HasArray):
     __ilshift__ = __irshift__ = _refuse_in_place
 
     def numpy(self) -> Any:
-        return wrap(self.array).numpy()
+        return self._outgoing().numpy()
 
     def numpy_later(self) -> host.Later:
         """Start to copy the current value to the host and return a future at once."""
-        return wrap(self.array).numpy_later()
+        return self._outgoing().numpy_later()
 
     def item(self) -> Any:
-        return wrap(self.array).item()
+        return self._outgoing().item()
+
+    def _outgoing(self) -> Tensor:
+        """Return the value for a read from outside, which the active recorders note."""
+        stack = active_stack()
+        is_noted = bool(stack.exit_listeners) and not stack.framed
+        return wrap(self.array, self.leaf(stack) if is_noted else None)
 
     def ref(self) -> TensorRef:
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self.value().__array__(dtype, copy)
+        return self.shared_value().__array__(dtype, copy)
 
     def __buffer__(self, flags: int) -> memoryview:
-        buffer: memoryview = self.value().__buffer__(flags)
+        buffer: memoryview = self.shared_value().__buffer__(flags)
         return buffer
 
     def __bytes__(self) -> bytes:
-        return bytes(self.value())
+        return bytes(self.shared_value())
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.value().__dlpack__(**options)
+        return self.shared_value().__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return wrap(self.array).__dlpack_device__()
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        return wrap(self.array).__cuda_array_interface__
+        return self._outgoing().__cuda_array_interface__
 
     @property
     def __cupy_get_ndarray__(self) -> Any:
-        return wrap(self.array).__cupy_get_ndarray__
+        return self._outgoing().__cupy_get_ndarray__
 
     def __len__(self) -> int:
         return len(wrap(self.array))
 
     def __bool__(self) -> bool:
-        return bool(self.value())
+        return bool(self.shared_value())
 
     def __int__(self) -> int:
-        return int(self.value())
+        return int(self.shared_value())
 
     def __trunc__(self) -> int:
-        return int(self.value().__trunc__())
+        return int(self.shared_value().__trunc__())
 
     def __float__(self) -> float:
-        return float(self.value())
+        return float(self.shared_value())
 
     def __complex__(self) -> complex:
-        return complex(self.value())
+        return complex(self.shared_value())
 
     def __index__(self) -> int:
-        return int(self.value().__index__())
+        return int(self.shared_value().__index__())
 
     def __format__(self, spec: str) -> str:
         return format(wrap(self.array), spec) if spec else str(self)
@@ -271,10 +327,12 @@ def live_variables() -> list[Variable]:
 def _initial_array(initial_value: Any, dtype: Any) -> Array:
     """Return the initial value as an array that no other object can change."""
     if isinstance(initial_value, Variable):
-        initial_value = initial_value.value()
+        initial_value = initial_value.shared_value()
     if isinstance(initial_value, Tensor):
+        if initial_value.node is not None:
+            note_cut("became the initial value of a variable", (initial_value.node,))
         if dtype is None or initial_value.dtype == dtype:
-            return initial_value.array
+            return private_array(initial_value)
         array = initial_value.array
         xp = backend_of(array).xp
         return xp.astype(xp.asarray(array), numpy_dtype(dtype))
@@ -310,5 +368,5 @@ def _restore(value: Any, trainable: bool, name: str, device: str, constraint: An
     return variable
 
 
-register_tensor_conversion_function(Variable, Variable.value)
+register_tensor_conversion_function(Variable, Variable.shared_value)
 nest.LEAF_TYPES.add(Variable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.activations.corners import (
     hard_silu,
@@ -91,3 +92,5 @@ __all__ = [
 ]  # fmt: skip
 
 ACTIVATIONS = Table("activation", in_small_letters(__all__, globals()))
+
+_check_calls(globals(), __all__)

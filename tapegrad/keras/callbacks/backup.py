@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tapegrad.core.files.atomic import sweep
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.batch_data import pack
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.checkpoints import check_save_freq
 from tapegrad.keras.callbacks.logs import fetched
-from tapegrad.keras.saving.atomic import TEMPORARY
 from tapegrad.keras.saving.checkpoint import Checkpoint
 from tapegrad.keras.saving.weights import shortened
 
@@ -58,8 +58,7 @@ class BackupAndRestore(Callback):
                 "call it on a batch."
             )
         self._unsaved, self._lacks_metrics = 0, False
-        for left in self.backup_dir.glob(f".backup.*{TEMPORARY}"):
-            left.unlink(missing_ok=True)  # left by a process that was killed during a write
+        sweep(self.backup_dir)  # a process may have been killed during a write
         if os.path.exists(self._path):
             self._restore()
 

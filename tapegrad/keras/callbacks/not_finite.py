@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.commit import assign_together, store
 from tapegrad.core.values import nest
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor
@@ -49,15 +50,12 @@ def set_back(kept: Kept, others: Iterable[Variable]) -> Iterator[None]:
     now = kept_of([*(variable for variable, _ in kept), *others])
     known = {variable.number for variable, _ in kept}
     try:
-        for variable, array in kept:
-            variable.array = array
-        for variable, _ in now:
-            if variable.number not in known:
-                variable.assign(zeros_like(variable.value()), read_value=False)
+        store([variable for variable, _ in kept], [array for _, array in kept])
+        zeroed = [variable for variable, _ in now if variable.number not in known]
+        assign_together(zeroed, [zeros_like(variable.value()) for variable in zeroed])
         yield
     finally:
-        for variable, array in now:
-            variable.array = array
+        store([variable for variable, _ in now], [array for _, array in now])
 
 
 def find_origin(model: Any, batch: Any, is_own_step: bool) -> Origin | None:

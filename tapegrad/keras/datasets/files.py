@@ -20,12 +20,19 @@ def arrays_of(path: str, name: str, file_hash: str) -> dict[str, Any]:
         return dict(arrays)
 
 
+_KNOWN = {
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("_codecs", "encode"),
+}
+
+
 class _Arrays(pickle.Unpickler):
     """Unpickler that reads only arrays and plain values, and refuses all other classes."""
 
     def find_class(self, module: str, name: str) -> Any:
-        known = {"_reconstruct", "ndarray", "dtype", "encode"}
-        if name in known and module.partition(".")[0] in ("numpy", "_codecs"):
+        if (module.replace("numpy._core", "numpy.core"), name) in _KNOWN:
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
         raise pickle.UnpicklingError(f"A dataset file must not contain {module}.{name}.")
 

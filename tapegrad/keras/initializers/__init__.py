@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.configured import Table, described, in_small_letters
 from tapegrad.keras.initializers.base import Initializer, RandomInitializer
 from tapegrad.keras.initializers.constants import Constant, Identity, Ones, Zeros
@@ -92,3 +93,5 @@ INITIALIZERS = Table(
         "orthogonal_initializer": Orthogonal,
     },
 )
+
+_check_calls(globals(), __all__)

@@ -54,7 +54,7 @@ class RandomInitializer(Initializer):
     True
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Any = None) -> None:
         super().__init__()
         if seed is not None:
             try:

@@ -23,7 +23,7 @@ class _Normal(RandomInitializer):
 
     _draw: Callable[..., Any]
 
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: Any = None) -> None:
         super().__init__(seed)
         self.mean, self.stddev = mean, stddev
 
@@ -59,9 +59,7 @@ class RandomUniform(RandomInitializer):
     <dtype: 'int32'>
     """
 
-    def __init__(
-        self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None
-    ) -> None:
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: Any = None) -> None:
         super().__init__(seed)
         self.minval, self.maxval = minval, maxval
 
@@ -80,7 +78,7 @@ class Orthogonal(RandomInitializer):
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+    def __init__(self, gain: float = 1.0, seed: Any = None) -> None:
         super().__init__(seed)
         self.gain = gain
 

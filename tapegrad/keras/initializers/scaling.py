@@ -35,7 +35,7 @@ class VarianceScaling(RandomInitializer):
         scale: float = 1.0,
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
-        seed: int | None = None,
+        seed: Any = None,
         input_axes: Sequence[int] | None = None,
         output_axes: Sequence[int] | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class _Named(VarianceScaling):
 
     def __init__(
         self,
-        seed: int | None = None,
+        seed: Any = None,
         input_axes: Sequence[int] | None = None,
         output_axes: Sequence[int] | None = None,
     ) -> None:

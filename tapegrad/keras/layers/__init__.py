@@ -1,5 +1,6 @@
 """All layers, under Keras' names."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.layers.activation_layers import ELU, LeakyReLU, PReLU, ReLU, Softmax
 from tapegrad.keras.layers.attention import (
     AdditiveAttention,
@@ -158,3 +159,5 @@ __all__ = [
     "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate", "dot", "maximum", "minimum",
     "multiply", "subtract",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__, ("__init__", "adapt"))

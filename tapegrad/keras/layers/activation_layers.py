@@ -38,7 +38,7 @@ class ReLU(_Elementwise):
     def __init__(
         self,
         max_value: float | None = None,
-        negative_slope: float = 0.0,
+        negative_slope: Any = 0.0,
         threshold: float = 0.0,
         **kwargs: Any,
     ) -> None:
@@ -61,7 +61,7 @@ class LeakyReLU(_Elementwise):
     [-2.0, 2.0]
     """
 
-    def __init__(self, negative_slope: float = 0.3, **kwargs: Any) -> None:
+    def __init__(self, negative_slope: Any = 0.3, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.negative_slope = self._from_zero_on("negative_slope", negative_slope)
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from operator import is_
 from typing import Any
 
+from tapegrad.core.observed import LAST_CHANGE, Observed
 from tapegrad.core.values.variable import Variable
 
 _NEITHER, _VARIABLE, _HOLDER, _SEQUENCE, _MAPPING = range(5)
 
 
-class Holder:
+class Holder(Observed):
     """Base class of layers: tracks the variables and layers that its attributes hold.
 
     >>> class Pair(Holder):
@@ -25,6 +26,10 @@ class Holder:
 
     # Slots keep these caches out of __dict__, which checkpoints and users read.
     __slots__ = ("_contents", "_finds", "_gathered", "_joined", "_metric_places", "_movers")
+    unobserved = frozenset({
+        *("_arguments", "_functions", "_is_calling", "_last_pass", "_own_losses"),
+        *("_place_in_fit", "_under_way"),
+    })  # fmt: skip
     _gathered: Gathered | None
     """Cache: the variables of this layer and of all sublayers."""
     _finds: Found | None
@@ -52,6 +57,7 @@ class Holder:
         object.__setattr__(self, "_metric_places", None)
         object.__setattr__(self, "_gathered", None)
         _changes[0] += 1
+        LAST_CHANGE[0] = object()
 
     def _held(self) -> Found:
         """Return the variables and layers that the attributes hold; variables may repeat."""

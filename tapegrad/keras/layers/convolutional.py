@@ -16,7 +16,7 @@ class _Conv(ConvolutionBase):
         filters: int,
         kernel_size: Any,
         strides: Any = 1,
-        padding: str = "valid",
+        padding: Any = "valid",
         data_format: str | None = None,
         dilation_rate: Any = 1,
         groups: int = 1,

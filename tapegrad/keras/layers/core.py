@@ -10,6 +10,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras import activations
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
+from tapegrad.keras.operation_sizes import check_call
 from tapegrad.keras.symbolic import inferred_outputs, set_operation_layer
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise.comparison import not_equal
@@ -202,6 +203,10 @@ class Lambda(Layer):
     def call(self, inputs: Any) -> Any:
         return self.function(inputs, **self.arguments)
 
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        check_call(self.function, args, self.arguments)
+        return super().compute_output_spec(*args, **kwargs)
+
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self._mask(inputs, previous_mask) if callable(self._mask) else self._mask
 
@@ -248,6 +253,7 @@ class Operation(Layer):
         return self.function(*operands, **self.options)
 
     def compute_output_spec(self, *operands: Any, **_: Any) -> Any:
+        check_call(self.function, operands, self.options)
         return inferred_outputs(self, *operands)
 
 

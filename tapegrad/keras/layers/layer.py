@@ -9,6 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core.commit import assign_together
+from tapegrad.core.failed_calls import explained
+from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
@@ -123,6 +126,9 @@ class Layer(Configured, Module, Holder):
                 f"A weight of layer {self.name!r} would have shape {sizes}, but weights need known "
                 "sizes. Give these sizes of the input to Input, or reshape before the layer."
             )
+        limits = active_limits()
+        if limits is not None:
+            limits.spend_weight(sizes)
         value = initializers.get(initializer)(sizes, dtype=weight_dtype.name)
         variable = Variable(
             value,
@@ -251,8 +257,8 @@ class Layer(Configured, Module, Holder):
             raise ShapeError(
                 f"Layer {self.name!r} has weights of shapes {wanted}. Got {shapes}.{hint}"
             )
-        for variable, value in zip(variables, weights):
-            variable.assign(np.asarray(value, as_dtype(variable.dtype).dtype))
+        values = [np.asarray(x, as_dtype(v.dtype).dtype) for v, x in zip(variables, weights)]
+        assign_together(variables, values)
 
     # Dtypes and names
 
@@ -309,7 +315,7 @@ class Layer(Configured, Module, Holder):
     def _losses_of(self, forward_pass: object | None) -> list[Any]:
         found = list(self._own_losses) if self._last_pass is forward_pass else []
         if self._trainable:
-            found += [rule(v.value()) for v, rule in self._regularized if v.trainable]
+            found += [rule(v.shared_value()) for v, rule in self._regularized if v.trainable]
         for layer in self._inner_layers():
             found += layer._losses_of(forward_pass)
         return found
@@ -386,13 +392,24 @@ class Layer(Configured, Module, Holder):
 
     def _call_outermost(self, args: Any, kwargs: Any) -> Any:
         """Start a forward pass, and apply the deferred moving averages at its end."""
-        averages = MovingAverages()
-        token, flag = current_pass.set(averages), training_flag.set(kwargs.get("training"))
+        averages, flag = MovingAverages(), training_flag.get()
+        # Nested blocks that end with one call in C: an interrupt skips none of them.
         try:
-            return self(*args, **kwargs)
+            try:
+                try:
+                    current_pass.set(averages)
+                    training_flag.set(kwargs.get("training"))
+                    return self(*args, **kwargs)
+                finally:
+                    training_flag.set(flag)
+            finally:
+                current_pass.set(None)
+        except Exception as error:
+            other = explained(type(self).call, (self, *args), kwargs, error, self._title)
+            if other is None:
+                raise
+            raise other from error
         finally:
-            training_flag.reset(flag)
-            current_pass.reset(token)
             averages.finish(self)
 
     def _call_with_training(self, training: bool | None, args: Any, kwargs: Any) -> Any:
@@ -450,6 +467,10 @@ class Layer(Configured, Module, Holder):
         )
 
     def _call_on_zeros(self, input_shape: Any, size: int) -> Any:
+        limits = active_limits()
+        if limits is not None:
+            for shape in nest.flatten(_wrapped(input_shape)):
+                limits.check_array(shape.sizes, "an array")
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )

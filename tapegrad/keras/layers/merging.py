@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.casting.cast import cast
@@ -206,7 +207,7 @@ class Concatenate(Layer):
 
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.axis = axis
+        self.axis = check_whole("axis", axis, "Concatenate")
 
     def build(self, input_shape: Any) -> None:
         _check_several(self, input_shape, 1)

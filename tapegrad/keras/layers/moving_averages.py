@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.commit import store
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.variable import Variable
 from tapegrad.engine.moving_averages import DeferredAverages
 from tapegrad.optimizers.updates import moments_update
@@ -38,7 +40,8 @@ class MovingAverages:
         if 0 in shape or not self._deferred.defer(averages, seen, share):
             mean, variance = averages
             update = moments_update.kernel(type(mean.array))
-            mean.array, variance.array = update(mean.array, variance.array, *seen, share=share)
+            with updating_alone():
+                store(averages, update(mean.array, variance.array, *seen, share=share))
 
     def finish(self, owner: Any = None) -> None:
         """Complete all updates; `owner` is the layer whose call ends here."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.commit import assign_together
 from tapegrad.core.primitive.operand import as_operand, normalize_axes
 from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ShapeError
@@ -130,9 +131,8 @@ class Normalization(_Scaling):
             variance = variance + (spread - variance + step * step * (1.0 - share)) * share
         if mean is None:
             raise ArgumentError("adapt needs at least one batch of data. Got none.")
-        self.adapt_mean.assign(mean)
-        self.adapt_variance.assign(variance)
-        self.count.assign(count)
+        places = (self.adapt_mean, self.adapt_variance, self.count)
+        assign_together(places, (mean, variance, count))
 
     def _checked(self, x: Any) -> Any:
         shape = tuple(x.shape)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
+from tapegrad.core.commit import assign_together
 from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras import initializers, regularizers
@@ -321,9 +322,9 @@ class SpectralNormalization(Layer):
         sigma = matmul(matmul(v, matrix), u, transpose_b=True)
         # A kernel of zeros has no singular direction: keep the kernel and vector_u.
         is_zero = reduce_all(equal(matrix, 0.0))
-        self.vector_u.assign(where(is_zero, self.vector_u.value(), u), read_value=False)
-        divided = matrix / where(is_zero, 1.0, sigma)
-        kernel.assign(reshape(divided, tuple(kernel.shape)), read_value=False)
+        vector = where(is_zero, self.vector_u.value(), u)
+        divided = reshape(matrix / where(is_zero, 1.0, sigma), tuple(kernel.shape))
+        assign_together((self.vector_u, kernel), (vector, divided))
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tapegrad.core.argument_checks import check_wholes, described, is_whole
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.ops.shape.functions import expand_dims, reshape, transpose
@@ -46,7 +47,7 @@ class Reshape(Layer):
 
     def __init__(self, target_shape: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.target_shape = tuple(target_shape)
+        self.target_shape = check_wholes("target_shape", target_shape, "Reshape")
         if self.target_shape.count(-1) > 1:
             raise ArgumentError(f"Reshape takes one size of -1 at most. Got {self.target_shape}.")
 
@@ -101,9 +102,9 @@ class RepeatVector(Layer):
 
     def __init__(self, n: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if n < 1:
-            raise ArgumentError(f"RepeatVector takes a positive n. Got {n!r}.")
-        self.n = n
+        if not is_whole(n) or n < 1:
+            raise ArgumentError(f"RepeatVector takes a positive n. Got {described(n)}.")
+        self.n = int(n)
 
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != 2:

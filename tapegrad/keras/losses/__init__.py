@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.configured import Configured, Table, described, in_small_letters, subclasses
 from tapegrad.keras.losses.alignment import CTC, ctc
 from tapegrad.keras.losses.crossentropy import (
@@ -129,3 +130,5 @@ FUNCTIONS = Table(
         "msle": mean_squared_logarithmic_error,
     },
 )
+
+_check_calls(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.configured import Table, described, subclasses
 from tapegrad.keras.losses import (
     binary_crossentropy,
@@ -153,3 +154,5 @@ __all__ = [
     "sparse_top_k_categorical_accuracy", "squared_hinge", "top_k_categorical_accuracy",
     "accuracy_for", "deserialize", "get", "serialize",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.files.limits import spend_rounds
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of
 from tapegrad.keras.metrics.thresholds import EPSILON, AtThresholds, Counter
@@ -110,6 +111,7 @@ def _drawn(number: int, thresholds: Sequence[float] | None) -> list[float]:
         if any([not 0 <= t <= 1 for t in inner]):
             raise ArgumentError(f"The thresholds of AUC must be from 0 to 1. Got {thresholds!r}.")
     elif number > 1:
+        spend_rounds(number)  # a file may ask for any number
         inner = [k / (number - 1) for k in range(1, number - 1)]
     else:
         raise ArgumentError(f"AUC takes num_thresholds of 2 or more. Got {number}.")
@@ -171,6 +173,7 @@ class Constrained(AtThresholds):
                 f"{type(self).__name__} takes a value from 0 to 1 and num_thresholds above 0. "
                 f"Got {value!r} and {num_thresholds}."
             )
+        spend_rounds(num_thresholds)  # a file may ask for any number
         steps = num_thresholds - 1
         self.value = value
         self.num_thresholds = num_thresholds

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from tapegrad.core.commit import assign_together, restoring
+from tapegrad.core.files.limits import active_limits
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.configured import Configured, Table
 from tapegrad.keras.losses.loss import computing_dtype
 from tapegrad.keras.naming import automatic_name
@@ -41,6 +48,15 @@ class Metric(Configured, ABC):
         self._dtype = computing_dtype(dtype)
         self._variables: list[Variable] = []
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("update_state")
+        if isinstance(own, FunctionType):
+            setattr(cls, "update_state", _all_or_nothing(own))  # noqa: B010  # mypy sees a method
+        own = cls.__dict__.get("result")
+        if isinstance(own, FunctionType):
+            setattr(cls, "result", _without_methods(own))  # noqa: B010
+
     @property
     def dtype(self) -> str:
         """Name of the dtype of the state."""
@@ -60,6 +76,9 @@ class Metric(Configured, ABC):
         name: str | None = None,
     ) -> Variable:
         """Create a state variable; `aggregation` is accepted for Keras and ignored."""
+        limits = active_limits()
+        if limits is not None:
+            limits.check_array(tuple(shape), "the state of a metric")
         make = _INITIALIZERS.get(initializer, zeros)
         value = make(tuple(shape), dtype=dtype or self._dtype)
         variable = Variable(value, trainable=False, name=name, dtype=dtype or self._dtype)
@@ -82,8 +101,8 @@ class Metric(Configured, ABC):
 
     def reset_state(self) -> None:
         """Set all state variables to 0."""
-        for variable in self._variables:
-            variable.assign(zeros_like(variable), read_value=False)
+        variables = self._variables
+        assign_together(variables, [zeros_like(variable) for variable in variables])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.update_state(*args, **kwargs)
@@ -91,6 +110,47 @@ class Metric(Configured, ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}>"
+
+
+def _all_or_nothing(update_state: Callable[..., None]) -> Callable[..., None]:
+    """Return the method such that an exception leaves the state as it was."""
+
+    @functools.wraps(update_state)
+    def update(self: Metric, *args: Any, **kwargs: Any) -> None:
+        with updating_alone(), restoring(self._variables):
+            update_state(self, *args, **kwargs)
+
+    return update
+
+
+def _without_methods(result: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method such that a method in place of a value is an error."""
+
+    @functools.wraps(result)
+    def checked(self: Metric, *args: Any, **kwargs: Any) -> Any:
+        found = result(self, *args, **kwargs)
+        for value in found.values() if isinstance(found, dict) else (found,):
+            refuse_method(value, f"result() of metric {self.name!r}")
+        return found
+
+    return checked
+
+
+def refuse_method(value: Any, whose: str) -> None:
+    """Raise an error if a value is a function or a method, which has not been called.
+
+    >>> refuse_method(Variable(1.0).value, "result()")
+    Traceback (most recent call last):
+    tapegrad.errors.ArgumentTypeError: result() must return a number or a tensor. Got the method \
+'value', which was not called: write value().
+    """
+    if isinstance(value, FunctionType | MethodType | BuiltinFunctionType | functools.partial):
+        name = getattr(value, "__name__", "partial")
+        kind = "function" if isinstance(value, FunctionType) else "method"
+        raise ArgumentTypeError(
+            f"{whose} must return a number or a tensor. Got the {kind} {name!r}, which was not "
+            f"called: write {name}()."
+        )
 
 
 def add_to(variable: Variable, amount: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.losses.weighting import as_dtype_of
@@ -45,6 +47,7 @@ class IoU(Metric):
         axis: int = -1,
     ) -> None:
         super().__init__(name=name, dtype=dtype or "int32")
+        spend_rounds(num_classes)  # a file may ask for any number
         self.num_classes = num_classes
         self.target_class_ids = ids = np.ravel(target_class_ids).tolist()
         if not ids or {*ids} - {*range(num_classes)}:
@@ -56,7 +59,8 @@ class IoU(Metric):
         self.sparse_y_pred = sparse_y_pred
         self.axis = axis
         # A list instead of a tensor, which works on the device of the counts.
-        self._asked = [float(ids.count(k)) for k in range(num_classes)]
+        times = Counter(ids)
+        self._asked = [float(times[k]) for k in range(num_classes)]
         self.total_cm = self.add_variable((num_classes, num_classes), name="total_confusion_matrix")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -86,7 +90,7 @@ class IoU(Metric):
             warnings.warn(
                 f"{type(self).__name__} counts in {self.dtype} and truncates weights of "
                 f"{weight.dtype} to integers. Use dtype='float32' to keep them.",
-                stacklevel=3,
+                stacklevel=4,
             )
         weight = as_dtype_of(weight, self.dtype)
         if len(weight.shape) > 1:

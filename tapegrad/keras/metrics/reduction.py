@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.commit import store
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.keras.configured import with_defaults
 from tapegrad.keras.losses.weighting import as_dtype_of, match_ranks
@@ -87,7 +89,9 @@ class Average(Metric):
             return self.add_samples(value, weight)
         # On raw arrays, like an optimizer's step: no tape may see it, and every step does it.
         tally = tally_update.kernel(type(total.array))
-        total.array, count.array = tally(total.array, count.array, value.array, weight=weight)
+        with updating_alone():
+            new = tally(total.array, count.array, value.array, weight=weight)
+            store((total, count), new)
         return None
 
     def average(self) -> Any:

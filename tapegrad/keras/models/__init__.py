@@ -1,5 +1,6 @@
 """Models, under Keras' names."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.models.cloning import clone_model
 from tapegrad.keras.models.functional import Functional
 from tapegrad.keras.models.model import Model
@@ -15,3 +16,5 @@ __all__ = [
     "model_from_json",
     "save_model",
 ]
+
+_check_calls(globals(), __all__, ("compile", "evaluate", "fit", "predict", "train_on_batch"))

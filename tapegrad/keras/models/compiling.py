@@ -12,7 +12,7 @@ from tapegrad.keras import optimizers
 from tapegrad.keras.configured import arguments_in, plain
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.layers.attribute_tracking import ASIDE, Holder
-from tapegrad.keras.metrics.metric import Metric
+from tapegrad.keras.metrics.metric import Metric, refuse_method
 from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.compiled import CompiledLoss, CompiledMetrics
@@ -192,6 +192,8 @@ def flat_logs(logs: Mapping[str, Any]) -> Logs:
     found: Logs = {}
     for name, value in logs.items():
         found.update(value if isinstance(value, dict) else {name: value})
+    for name, value in found.items():
+        refuse_method(value, f"The step, for {name!r},")
     return found
 
 

@@ -92,6 +92,7 @@ class Sequential(Model):
         if not self._stack and self._start is None and layer.first_input_shape is not None:
             self._start, self._is_told = InputLayer(batch_shape=layer.first_input_shape), True
         self._stack.append(layer)
+        self._forget_held()
         if self._start is not None:
             self._build_last()
 
@@ -108,6 +109,7 @@ class Sequential(Model):
             raise ArgumentError("The model has no layer to remove.")
         if self._start is not None:
             self._outputs.pop()
+        self._forget_held()
         return self._stack.pop()
 
     @property
@@ -134,12 +136,18 @@ class Sequential(Model):
     def build(self, input_shape: Any = None) -> None:
         """Create all weights for inputs of this shape, batch included."""
         if self._start is None and input_shape is not None:
-            self._start = InputLayer(batch_shape=tuple(input_shape))
-            stack, self._stack = self._stack, []
-            for layer in stack:
-                self._stack.append(layer)
-                self._build_last()
-            self.built = True
+            stack = self._stack
+            try:
+                self._start = InputLayer(batch_shape=tuple(input_shape))
+                self._stack = []
+                for layer in stack:
+                    self._stack.append(layer)
+                    self._build_last()
+                self.built = True
+            except BaseException:
+                # The next call builds again; layers that are built keep their weights.
+                self._stack, self._start, self._outputs, self.built = stack, None, [], False
+                raise
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built and self._stack:

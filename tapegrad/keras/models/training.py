@@ -284,5 +284,5 @@ def _check_began(epoch: int, first: int) -> None:
     warnings.warn(
         f"The data yielded no batch for epoch {epoch + 1}, so training stops. A generator can be "
         "iterated only once: pass steps_per_epoch, or a dataset that repeats.",
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from tapegrad.core.checked_calls import check_function
 from tapegrad.keras.ops.operation import operation
 
 _FACES = {
@@ -86,7 +87,8 @@ def __getattr__(name: str) -> Any:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise AttributeError(f"keras.ops has no {name!r}.{hint}")
     face, name_there = _PLACES[name]
-    made = globals()[name] = operation(name, getattr(import_module(face), name_there))
+    function = check_function(getattr(import_module(face), name_there))
+    made = globals()[name] = operation(name, function)
     return made
 
 

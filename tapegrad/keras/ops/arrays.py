@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.ops.elementwise.complex_numbers import complex as complex_of, imag, real
 from tapegrad.ops.elementwise.trigonometric import cos, sin
@@ -69,7 +70,7 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
     [1.0, 8.0, 9.0]
     """
     x, block = as_operand(inputs), as_operand(updates)
-    starts = [int(start) for start in start_indices]
+    starts = check_wholes("start_indices", start_indices, "slice_update")
     # As in Keras, a block that would extend beyond the end starts earlier.
     firsts = [max(0, min(n, size - m)) for n, size, m in zip(starts, x.shape, block.shape)]
     places = tuple(slice(first, first + m) for first, m in zip(firsts, block.shape))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
@@ -38,6 +39,7 @@ def scan(
         )
     (size,) = sizes
     places = range(size or 0)
+    spend_rounds(len(places))
     carry, results = init, []
     for place in reversed(places) if reverse else places:
         carry, result = f(carry, None if xs is None else _entry(xs, place))
@@ -102,7 +104,9 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
     24
     """
     value = init_val
-    for i in range(int(lower), int(upper)):
+    places = range(int(lower), int(upper))
+    spend_rounds(places.stop - places.start)
+    for i in places:
         value = body_fun(i, value)
     return value
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.keras import activations
@@ -16,9 +18,11 @@ from tapegrad.ops import creation
 from tapegrad.ops.attention.functions import scaled_dot_product_attention
 from tapegrad.ops.convolution.functions import conv_transpose as transposed, convolution
 from tapegrad.ops.convolution.pooling import avg_pool, max_pool as pool_max
+from tapegrad.ops.elementwise.comparison import logical_and
 from tapegrad.ops.elementwise.exponential import log
 from tapegrad.ops.elementwise.powers import squared_difference
 from tapegrad.ops.elementwise.selection import maximum, where
+from tapegrad.ops.indexing.gather import place_next_to
 from tapegrad.ops.linalg.norms import vector_norm
 from tapegrad.ops.normalization import functions as norms
 from tapegrad.ops.reduction import statistics
@@ -311,7 +315,8 @@ def dot_product_attention(
     """Return dot-product attention over `[batch, length, heads, depth]`.
 
     Keys and values may have fewer heads. `bias` is added to the scores, and `mask` selects the
-    visible keys. A query without visible keys gets 0.
+    visible keys. With `is_causal`, query i sees the keys 0 to i, also if there are more keys than
+    queries. A query without visible keys gets 0.
 
     >>> x = creation.ones([2, 5, 3, 4])
     >>> dot_product_attention(x, x, x, is_causal=True).shape
@@ -323,6 +328,12 @@ def dot_product_attention(
         )
     q, k, v = (swapaxes(as_operand(x), -3, -2) for x in (query, key, value))
     seen = None if mask is None else as_operand(mask) != 0
+    queries, keys = q.shape[-2], k.shape[-2]
+    if is_causal and queries != keys:
+        # scaled_dot_product_attention aligns the last query with the last key.
+        earlier = place_next_to(q, np.tri(queries, keys, dtype=bool))
+        seen = earlier if seen is None else logical_and(seen, earlier)
+        is_causal = False
     if bias is not None:
         added = as_operand(bias)
         seen = added if seen is None else where(seen, added, -math.inf)

@@ -1,5 +1,6 @@
 """Optimizers with the names, arguments and defaults of Keras 3."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam
 from tapegrad.keras.optimizers.base import Optimizer
@@ -31,3 +32,5 @@ __all__ = [
     "schedules",
     "serialize",
 ]
+
+_check_calls(globals(), __all__, ("__init__",))

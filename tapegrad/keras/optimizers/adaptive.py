@@ -83,6 +83,9 @@ class Nadam(TwoMoments):
         """The variables to save: those of the base class, and the product of all momenta."""
         return [*super().variables, self._product]
 
+    def _counts(self) -> list[Variable]:
+        return [*super()._counts(), self._product]
+
     def further_scalars(self) -> tuple[Any, ...]:
         product = self._product.array
         multiply = updates.nadam_product_update.kernel(type(product))

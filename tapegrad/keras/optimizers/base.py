@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.commit import assign_together, restoring
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -192,11 +194,17 @@ class Optimizer(OwnSteps, Configured):
         if self._has_own_step:
             self._prepare(variables)
         make_averages(self, variables)
-        if self._has_own_step:
-            self._make_own_step(pairs)
-        else:
+        overwrites = self.use_ema and self.ema_overwrite_frequency
+        if not self._has_own_step and not overwrites:
             super()._apply(pairs)
-        if self.use_ema and self.ema_overwrite_frequency:
+            return
+        with updating_alone(), restoring([*variables, *self.variables]):
+            if self._has_own_step:
+                self._make_own_step(pairs)
+            else:
+                super()._apply(pairs)
+            if not overwrites:
+                return
             is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
 
@@ -204,8 +212,13 @@ class Optimizer(OwnSteps, Configured):
         """Accumulate the gradients, and apply their mean at every `steps`-th call."""
         variables = [variable for _, variable in pairs]
         self._prepare(variables)
-        is_due = equal((self._calls.value() + 1) % steps, 0)
         sums = [self._sum_of(variable) for variable in variables]
+        with updating_alone(), restoring([*variables, *self.variables]):
+            self._accumulate_in(sums, pairs, steps)
+
+    def _accumulate_in(self, sums: list[Variable], pairs: Pairs, steps: int) -> None:
+        variables = [variable for _, variable in pairs]
+        is_due = equal((self._calls.value() + 1) % steps, 0)
         for total, (gradient, _) in zip(sums, pairs, strict=True):
             dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
             total.assign_add(dense, read_value=False)
@@ -228,10 +241,8 @@ class Optimizer(OwnSteps, Configured):
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
         """Set variables to their moving averages, if the optimizer keeps any."""
-        for variable in var_list:
-            average = self._averages.get(variable.number)
-            if average is not None:
-                variable.assign(average, read_value=False)
+        known = [v for v in var_list if v.number in self._averages]
+        assign_together(known, [self._averages[v.number] for v in known])
 
     def set_weights(self, weights: Iterable[Any]) -> None:
         """Assign values to `variables`, in their order."""
@@ -241,8 +252,7 @@ class Optimizer(OwnSteps, Configured):
                 f"{type(self).__name__} has {len(self.variables)} variables. Got {len(values)} "
                 "values; call build(variables) first if the optimizer has not made a step yet."
             )
-        for place, value in zip(self.variables, values):
-            place.assign(value, read_value=False)
+        assign_together(self.variables, values)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor arguments of this optimizer."""

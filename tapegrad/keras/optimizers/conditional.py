@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tapegrad.core.commit import restoring
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import wrap
 from tapegrad.core.values.variable import Variable
@@ -40,11 +41,12 @@ def run_where(condition: Any, places: Iterable[Variable], step: Callable[[], Non
     """
     known = list({place.number: place for place in places}.values())
     before = [place.array for place in known]
-    step()
-    for place, old in zip(known, before, strict=True):
-        if place.array is not old:
-            here = on_device(condition, place.device)
-            place.array = where(here, wrap(place.array), wrap(old)).array
+    with restoring(known):
+        step()
+        for place, old in zip(known, before, strict=True):
+            if place.array is not old:
+                here = on_device(condition, place.device)
+                place.array = where(here, wrap(place.array), wrap(old)).array
 
 
 def divided(gradient: Any, divisor: Any) -> Any:

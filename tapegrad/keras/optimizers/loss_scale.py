@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Self
 
+from tapegrad.core.commit import assign_together, restoring
+from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -99,6 +101,10 @@ class LossScaleOptimizer(Optimizer):
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
         variables = [variable for _, variable in pairs]
         self.build(variables)
+        with updating_alone(), restoring([*variables, *self.variables]):
+            self._apply_scaled(pairs, variables)
+
+    def _apply_scaled(self, pairs: list[tuple[Any, Variable]], variables: list[Variable]) -> None:
         finite = are_finite([gradient for gradient, _ in pairs], self.dynamic_scale.device)
         scale = self.dynamic_scale.value()
         # Zeros instead of gradients that are not finite avoid warnings from the skipped step.
@@ -117,10 +123,9 @@ class LossScaleOptimizer(Optimizer):
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
         """Set variables to the moving averages that the inner optimizer keeps."""
-        for variable in var_list:
-            average = self.inner_optimizer._averages.get(variable.number)
-            if average is not None:
-                variable.assign(average, read_value=False)
+        averages = self.inner_optimizer._averages
+        known = [v for v in var_list if v.number in averages]
+        assign_together(known, [averages[v.number] for v in known])
 
     def swap_in_averages(self) -> None:
         """Exchange each variable with its moving average in the inner optimizer."""

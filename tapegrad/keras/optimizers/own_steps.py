@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from tapegrad.core.commit import store
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import current_device, device
 from tapegrad.core.values.indexed_slices import IndexedSlices
@@ -141,7 +142,7 @@ class OwnSteps(base.Optimizer):
         count = self.iterations.value()
         for _, variable in pairs:
             scalars = Scalars(rate.array, on_device(count, variable.device).array)
-            self._finish(variable, scalars, averaged=False)
+            store(*self._finished(variable, scalars, averaged=False))
 
 
 def _make(shape: Any, initializer: Any, dtype: Any, name: str | None, where: str) -> Variable:

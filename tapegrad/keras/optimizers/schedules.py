@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.configured import Configured, Table, described, subclasses, with_defaults
@@ -285,3 +286,6 @@ def _half_cosine(part: Any) -> Any:
 def _check_positive(name: str, value: float) -> None:
     if not value > 0:
         raise ArgumentError(f"{name} must be positive. Got {value}.")
+
+
+_check_calls(globals(), __all__)

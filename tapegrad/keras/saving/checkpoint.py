@@ -9,26 +9,24 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from glob import escape
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
+from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.atomic import TEMPORARY, StrPath, replacing
-from tapegrad.keras.saving.slots import clear_slots, labels_of, make_slots, slots_of, tables_of
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
+from tapegrad.keras.saving.restoration import RANDOM, Restoration, damaged
+from tapegrad.keras.saving.slots import labels_of, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tracking import Tracked, track
-from tapegrad.keras.saving.weights import assign_all, differences, shortened
+from tapegrad.keras.saving.weights import shortened
 from tapegrad.random import get_global_generator
 
 _SUFFIX = ".safetensors"
 _STATE = "tapegrad.checkpoint"
 _VERSION = 1
-_RANDOM = "~random"  # names of objects never start with "~" and a letter
 _LIST = "checkpoint"
 """The file in a folder that lists its checkpoints, oldest first; the name is TensorFlow's."""
 
@@ -48,10 +46,17 @@ class CheckpointStatus:
     ['old/kernel']
     """
 
-    def __init__(self, path: str | None, missing: list[str], unused: list[str]) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        missing: list[str],
+        unused: list[str],
+        used: Collection[str] = frozenset(),
+    ) -> None:
         self.path = path
         self.missing = missing
         self.unused = unused
+        self.used = used
 
     def assert_consumed(self) -> Self:
         """Raise unless every object was restored and everything in the checkpoint was used."""
@@ -71,6 +76,15 @@ class CheckpointStatus:
             raise CheckpointMismatchError(
                 f"Checkpoint {self.path!r} has no values for: {shortened(self.missing)}. "
                 "They were not changed."
+            )
+        return self
+
+    def assert_nontrivial_match(self) -> Self:
+        """Raise unless something besides the counter of saves and the random state was restored."""
+        if self.path is None or not {*self.used} - {"save_counter", RANDOM}:
+            raise CheckpointMismatchError(
+                f"Nothing of checkpoint {self.path!r} was restored. It holds: "
+                f"{shortened(self.unused)}."
             )
         return self
 
@@ -121,6 +135,7 @@ class Checkpoint:
                 name: labels_of(optimizer, tracked.variables)
                 for name, optimizer in tracked.optimizers.items()
             },
+            "aliases": tracked.aliases,
         }
         write_tensors(_file_of(file_prefix), variables, {_STATE: json.dumps(state)})
         return os.fspath(file_prefix)
@@ -131,38 +146,9 @@ class Checkpoint:
         If shapes or dtypes differ, nothing is changed. Names may be missing on either side: check
         the returned status.
         """
-        tracked = track(vars(self))
-        with TensorFile(_file_of(save_path)) as file, _undoing() as undo:
-            state = _state_in(file)
-            _refuse_differences(file, tracked.variables)
-            try:
-                values = {name: v for name, v in state["values"].items() if name in tracked.places}
-                labels = state["optimizers"]
-                optimizers = {n: one for n, one in tracked.optimizers.items() if n in labels}
-                for optimizer in tracked.optimizers.values():
-                    undo += [partial(_refill, *table) for table in tables_of(optimizer)]
-                for name, optimizer in optimizers.items():
-                    make_slots(optimizer, labels[name], tracked.variables)
-            except (AttributeError, KeyError, TypeError) as error:
-                raise ArgumentError(_damaged(file, error)) from error
-            variables = _all_variables(tracked)
-            _refuse_differences(file, variables)
-            # Read all arrays before the first assignment: an unreadable file changes nothing.
-            arrays = {name: file[name] for name in variables if name in file}
-            saved = set(file)
-            # Call set_state() first: if one raises, no variable has changed.
-            for name, value in values.items():
-                place = tracked.places[name]
-                undo.append(partial(place.put, place.get()))
-                place.put(value)
-        assign_all(variables, arrays)
-        cleared: list[str] = []
-        for name, optimizer in optimizers.items():
-            cleared += clear_slots(name, optimizer, tracked.variables, saved)
-        done = {*arrays, *values, *cleared}
-        missing = [name for name in [*variables, *tracked.places] if name not in done]
-        unused = sorted({*saved, *state["values"]} - done)
-        return CheckpointStatus(os.fspath(save_path), missing, unused)
+        restoration = Restoration(_file_of(save_path), _state_in)
+        restoration.run(vars(self))
+        return _status(save_path, restoration)
 
     def save(self, file_prefix: StrPath, options: Any = None) -> str:
         """Write the next checkpoint, `prefix-number`, and list it for `latest_checkpoint`."""
@@ -180,10 +166,35 @@ class Checkpoint:
             raise
 
     def restore(self, save_path: StrPath | None, options: Any = None) -> CheckpointStatus:
-        """Restore all objects as `read` does; a path of None changes nothing."""
+        """Restore all objects as `read` does; a path of None changes nothing.
+
+        Variables that the objects get later, by a new attribute or because a layer is built,
+        receive their values when they appear. An entry of a list or dictionary appears with the
+        next write to an attribute. An object is found by each of the names that it had when it was
+        saved.
+        """
         if save_path is None:
             return CheckpointStatus(None, [], [])
-        return self.read(save_path)
+        restoration = Restoration(_file_of(save_path), _state_in)
+        restoration.run(vars(self))
+        if self in _restorations:
+            _restorations[self].stop_waiting()
+        restoration.wait_for(self)
+        _restorations[self] = restoration
+        return _status(save_path, restoration)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if self in _restorations:
+            _restorations[self].look_again()
+
+
+_restorations: WeakKeyDictionary[Checkpoint, Restoration] = WeakKeyDictionary()
+"""The last restoration of each checkpoint: not an attribute, since those are the objects."""
+
+
+def _status(path: StrPath, found: Restoration) -> CheckpointStatus:
+    return CheckpointStatus(os.fspath(path), found.missing, found.unused, found.used)
 
 
 def _all_variables(tracked: Tracked) -> dict[str, Variable]:
@@ -193,25 +204,8 @@ def _all_variables(tracked: Tracked) -> dict[str, Variable]:
         variables |= slots_of(name, optimizer, tracked.variables)
     state = get_global_generator().state
     if all(variable is not state for variable in variables.values()):
-        variables[_RANDOM] = state
+        variables[RANDOM] = state
     return variables
-
-
-@contextmanager
-def _undoing() -> Iterator[list[Callable[[], Any]]]:
-    """Yield a list of undo functions, which are called in reverse order if the block raises."""
-    undo: list[Callable[[], Any]] = []
-    try:
-        yield undo
-    except BaseException:
-        for one in reversed(undo):
-            one()
-        raise
-
-
-def _refill(table: dict[Any, Any], content: dict[Any, Any]) -> None:
-    table.clear()
-    table.update(content)
 
 
 def _as_json(name: str, value: Any) -> Any:
@@ -235,27 +229,17 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
     try:
         state: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(_damaged(file, error)) from error
+        raise FileFormatError(damaged(file, error)) from error
     version = state.get("version") if isinstance(state, dict) else None
     if version != _VERSION:
         raise ArgumentError(
             f"Checkpoint {file.path!r} has format version {version!r}. This tapegrad reads version "
             f"{_VERSION}; use the tapegrad that wrote it, or a newer one."
         )
+    aliases = state.get("aliases", {})
+    if not isinstance(aliases, dict) or not all(isinstance(n, str) for n in aliases.values()):
+        raise FileFormatError(f"The state in checkpoint {file.path!r} is damaged: 'aliases'.")
     return dict(state)
-
-
-def _damaged(file: TensorFile, error: Exception) -> str:
-    return f"The state in checkpoint {file.path!r} is damaged: {error!r}."
-
-
-def _refuse_differences(file: TensorFile, variables: dict[str, Variable]) -> None:
-    different = list(differences(variables, file.entries).values())
-    if different:
-        raise ArgumentError(
-            f"Checkpoint {file.path!r} does not match, and nothing was restored: "
-            f"{shortened(different)}."
-        )
 
 
 def _file_of(path: StrPath) -> str:
@@ -360,15 +344,7 @@ class CheckpointManager:
         if self.max_to_keep is not None:
             for name in names[: -self.max_to_keep]:
                 Path(self.directory, name + _SUFFIX).unlink(missing_ok=True)
-        self._sweep()
         return path
-
-    def _sweep(self) -> None:
-        """Delete temporary files of processes that were killed during a save."""
-        name = escape(self._name)
-        for pattern in (f".{name}-*{_SUFFIX}.*{TEMPORARY}", f".{_LIST}.*{TEMPORARY}"):
-            for path in Path(self.directory).glob(pattern):
-                path.unlink(missing_ok=True)
 
     def restore_or_initialize(self) -> str | None:
         """Restore the latest checkpoint and return its path; without one, call `init_fn`."""

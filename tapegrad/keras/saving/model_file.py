@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import struct
 import sys
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, LargeZipFile, ZipFile
 
+from tapegrad.core.files.atomic import StrPath, replacing
+from tapegrad.core.files.formats import (
+    damage_explained,
+    member_problem,
+    parse_json,
+    read_start,
+    refuse,
+)
+from tapegrad.core.files.limits import count, limited
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.keras.configured import keeping_objects
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
+from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.registry import custom_object_scope
-from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
-from tapegrad.keras.saving.slots import labels_of, make_slots, slots_of
+from tapegrad.keras.saving.slots import are_labels, labels_of, make_slots, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
 from tapegrad.keras.saving.tracking import Tracked, track
 from tapegrad.keras.saving.weights import assign_all, differences, shortened
@@ -29,6 +40,7 @@ from tapegrad.ops.random.generator import Generator, get_global_generator
 from tapegrad.optimizers.base import Optimizer
 
 _ABOUT = {"format": "tapegrad.keras", "version": 1}
+_MOST_METADATA = 2**16
 _KEYS = {"model", "dtype_policy", "called_with", "layers"}
 _METADATA, _CONFIG = "metadata.json", "config.json"
 _WEIGHTS, _STATE = "model.weights.safetensors", "state.safetensors"
@@ -81,29 +93,43 @@ def load_model(
 ) -> Any:
     """Load a model that `save_model` wrote; `custom_objects` are user-defined classes by name.
 
-    Files hold no code, so `safe_mode` is ignored. Training continues as if it was never
+    Files hold no code. The description of the model is compared with its weights, and the work of
+    loading is limited, unless `safe_mode` is False. Training continues as if it was never
     interrupted.
 
     >>> load_model("nowhere.keras")
     Traceback (most recent call last):
     tapegrad.errors.ArgumentError: File 'nowhere.keras' does not exist.
     """
-    with _opened(filepath) as archive, custom_object_scope(custom_objects):
-        config = json.loads(archive.read(_CONFIG))
-        model = made_of(config)
-        weights = model._named(is_saved=True)
+    path = os.fspath(filepath)
+    with _opened(path) as archive, custom_object_scope(custom_objects):
+        config = parse_json(archive.read(_CONFIG), path, _CONFIG)
         with _tensors(archive, _WEIGHTS) as file:
-            _assign(weights, file, {*weights} ^ {*file})
-        if compile and config["compile_config"]:
-            _compile(model, config["compile_config"])
-        with _tensors(archive, _STATE) as file:
-            labels = json.loads(file.metadata["optimizers"])
+            # Before the model is built, which allocates its weights.
+            sizes = [count(entry.shape) for entry in file.entries.values()]
+            guard = limited(f"The model in {path!r}", sizes) if safe_mode else nullcontext()
+            with guard, damage_explained(path, "the description of its model"):
+                model = made_of(config)
+                weights = model._named(is_saved=True)
+                _assign(weights, file, {*weights} ^ {*file})
+                if compile and config.get("compile_config"):
+                    _compile(model, config["compile_config"])
+        with _tensors(archive, _STATE) as file, damage_explained(path, "its training state"):
+            labels = _labels_in(file)
             for name, optimizer in _tracked(model).optimizers.items():
                 if name in labels:
                     make_slots(optimizer, labels[name], weights)
             # Slots that are not in the file were created by compiling and keep initial values.
             _assign(_state(model, weights), file, set())
     return model
+
+
+def _labels_in(file: TensorFile) -> dict[str, Any]:
+    labels = parse_json(file.metadata.get("optimizers", ""), file.path, "the list of optimizers")
+    for one in labels.values() if isinstance(labels, dict) else [labels]:
+        if not are_labels(one):
+            refuse(file.path, "its list of optimizers is damaged")
+    return dict(labels)
 
 
 def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None = None) -> Any:
@@ -113,8 +139,10 @@ def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None =
     >>> model_from_json(Sequential([layers.Dense(2, name="last")]).to_json()).layers
     [<Dense name=last, built=False>]
     """
-    with custom_object_scope(custom_objects):
-        return made_of(json.loads(json_string))
+    what = "The JSON of the model"
+    config = parse_json(json_string, "json_string", "this text")
+    with custom_object_scope(custom_objects), limited(what), damage_explained("json_string", "it"):
+        return made_of(config)
 
 
 def description(model: Any) -> dict[str, Any]:
@@ -139,7 +167,10 @@ def description(model: Any) -> dict[str, Any]:
 def made_of(config: Mapping[str, Any]) -> Any:
     """Create a model from its description; the global random state is restored afterwards."""
     if not isinstance(config, dict) or not config.keys() >= _KEYS:
-        raise ArgumentError("This JSON is not a model. Use JSON from to_json() or save().")
+        raise FileFormatError("This JSON is not a model. Use JSON from to_json() or save().")
+    notes = config["layers"]
+    if not isinstance(notes, list) or not all(map(_is_note, notes)):
+        raise FileFormatError("The list of layers in this JSON is damaged.")
     policy, random = dtype_policy(), get_global_generator().state
     before = random.value()
     set_dtype_policy(config["dtype_policy"])
@@ -151,7 +182,9 @@ def made_of(config: Mapping[str, Any]) -> Any:
     finally:
         set_dtype_policy(policy)
         random.assign(before, read_value=False)
-    layers, notes = list(_layers(model)), config["layers"]
+    if not isinstance(model, Layer):
+        raise FileFormatError(f"This JSON describes a {type(model).__name__} and not a model.")
+    layers = list(_layers(model))
     if len(layers) != len(notes):
         raise ArgumentError(
             f"Model {model.name!r} had {len(notes)} layers when it was saved and has {len(layers)} "
@@ -161,6 +194,11 @@ def made_of(config: Mapping[str, Any]) -> Any:
         layer._name, layer._automatic = name, automatic
         layer.trainable = trainable  # also sets it on sublayers, which come later in the loop
     return model
+
+
+def _is_note(note: Any) -> bool:
+    """Whether this is the name of a layer, its automatic name, and whether it is trainable."""
+    return isinstance(note, list) and [type(part) for part in note] == [str, str, bool]
 
 
 def _layers(layer: Any) -> Iterator[Any]:
@@ -209,19 +247,21 @@ def _assign(variables: Mapping[str, Variable], file: TensorFile, unpaired: set[s
 
 
 @contextmanager
-def _opened(filepath: StrPath) -> Iterator[ZipFile]:
-    path = os.fspath(filepath)
+def _opened(path: str) -> Iterator[ZipFile]:
     if not os.path.isfile(path):
         raise ArgumentError(f"File {path!r} does not exist.")
     with open(path, "rb") as file:
         try:
             archive = ZipFile(file)
-            if archive.testzip() is not None:
-                raise BadZipFile("a checksum does not match")
             names = set(archive.namelist())
-            about = json.loads(archive.read(_METADATA)) if _METADATA in names else None
-        except (BadZipFile, EOFError, OSError, RuntimeError, ValueError, struct.error) as error:
-            raise ArgumentError(
+            about = _about(archive) if _METADATA in names else None
+            problem = member_problem(archive, os.fstat(file.fileno()).st_size)
+            if _is_ours(about) and problem is not None:
+                raise BadZipFile(problem)
+            if _is_ours(about) and archive.testzip() is not None:
+                raise BadZipFile("a checksum does not match")
+        except (*_UNREADABLE, EOFError, OSError, RuntimeError, ValueError, LookupError) as error:
+            raise FileFormatError(
                 f"{path!r} is not a readable model file: {error}. It is truncated, damaged, or of "
                 "another kind; use load_weights for a file of weights."
             ) from error
@@ -231,13 +271,23 @@ def _opened(filepath: StrPath) -> Iterator[ZipFile]:
                 "read. Create the model with its code, and set the weights from get_weights() in "
                 "Keras."
             )
-        known = isinstance(about, dict) and {key: about.get(key) for key in _ABOUT} == _ABOUT
-        if not known or not names >= {_CONFIG, _WEIGHTS, _STATE}:
+        if not _is_ours(about) or not names >= {_CONFIG, _WEIGHTS, _STATE}:
             raise ArgumentError(
                 f"{path!r} is an archive, but not a model file of this tapegrad ({_ABOUT}). Its "
-                f"metadata is: {about}."
+                f"metadata is: {about!r:.500}."
             )
         yield archive
+
+
+_UNREADABLE = (BadZipFile, LargeZipFile, struct.error, zlib.error, lzma.LZMAError)
+
+
+def _about(archive: ZipFile) -> Any:
+    return json.loads(read_start(archive, _METADATA, _MOST_METADATA))
+
+
+def _is_ours(about: Any) -> bool:
+    return isinstance(about, dict) and {key: about.get(key) for key in _ABOUT} == _ABOUT
 
 
 def _tensors(archive: ZipFile, name: str) -> TensorFile:

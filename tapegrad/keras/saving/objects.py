@@ -16,7 +16,7 @@ import numpy as np
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.keras.configured import Configured, keeping_objects
 from tapegrad.keras.layers.core import Lambda
 from tapegrad.keras.layers.layer import Layer
@@ -187,9 +187,11 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
             made = _MAKERS[name](config)
         else:
             made = kind.from_config(config) if hasattr(kind, "from_config") else kind(**config)
+    except FileFormatError:
+        raise  # it already names the layer, or the file
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         whose = config.get("name", "") if isinstance(config, dict) else ""
-        raise ArgumentError(f"{name} {whose!r} cannot be recreated: {error}") from error
+        raise FileFormatError(f"{name} {whose!r:.99} cannot be recreated: {error}") from error
     if number is not None:
         shared[number] = made
     return made

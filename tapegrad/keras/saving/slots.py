@@ -31,6 +31,14 @@ def labels_of(optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, 
     return {"known": list(known), "averages": with_average}
 
 
+def are_labels(value: Any) -> bool:
+    """Return whether a value from a file is a result of `labels_of`."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), list) and all(isinstance(one, str) for one in value[key])
+        for key in ("known", "averages")
+    )
+
+
 def slots_of(name: str, optimizer: Optimizer, named: Mapping[str, Variable]) -> dict[str, Variable]:
     """Return the current state of an optimizer called `name` by name.
 
@@ -86,36 +94,33 @@ def tables_of(optimizer: Optimizer) -> list[tuple[dict[Any, Any], dict[Any, Any]
     return [(table, dict(table)) for table in vars(optimizer).values() if isinstance(table, dict)]
 
 
-def clear_slots(
+def cleared_slots(
     name: str, optimizer: Optimizer, named: Mapping[str, Variable], saved: Collection[str]
-) -> list[str]:
-    """Reset slots that are not among the `saved` ones to their initial values.
+) -> dict[str, tuple[Variable, Any]]:
+    """Return slots that are not among the `saved` ones, with their initial values, by name.
 
-    The checkpoint is older than these slots. Returns their names.
+    The checkpoint is older than these slots.
 
     >>> from tapegrad.optimizers import SGD
     >>> w, optimizer = Variable(1.0), SGD(0.5, momentum=0.9)
     >>> _ = optimizer.apply_gradients([(1.0, w)])
-    >>> clear_slots("optimizer", optimizer, {"w": w}, saved=["w"])
-    ['optimizer/~slots/w/momentum']
-    >>> float(optimizer.variables[2])
-    0.0
+    >>> found = cleared_slots("optimizer", optimizer, {"w": w}, saved=["w"])
+    >>> [(name, float(value)) for name, (_, value) in found.items()]
+    [('optimizer/~slots/w/momentum', 0.0)]
     """
-    cleared: list[str] = []
+    cleared: dict[str, tuple[Variable, Any]] = {}
     for label, variable in _known(optimizer, named).items():
         slots = dict(_named_slots(name, optimizer, label, variable))
         if not slots or not slots.keys().isdisjoint(saved):
             continue
-        # Assign to the same variables, because recorded steps refer to them.
-        for slot, new in zip(slots.values(), optimizer._new_slots(variable), strict=True):
-            slot.assign(new.value(), read_value=False)
-        cleared += slots
+        # The same variables get these values, because recorded steps refer to them.
+        for label, new in zip(slots, optimizer._new_slots(variable), strict=True):
+            cleared[label] = slots[label], new.value()
     shared = _shared(name, optimizer)
     if shared.keys().isdisjoint(saved):
-        for variable in shared.values():
+        for label, variable in shared.items():
             make = optimizer._makers[variable.number]  # type: ignore[attr-defined]
-            variable.assign(make().value(), read_value=False)
-        cleared += shared
+            cleared[label] = variable, make().value()
     return cleared
 
 

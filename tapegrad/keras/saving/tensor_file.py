@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import host
-from tapegrad.core.values.convert import device_array
+from tapegrad.core.values.convert import device_array, with_usual_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import DTypeError
-from tapegrad.keras.saving.atomic import StrPath, replacing
 from tapegrad.keras.saving.tensor_header import (
     LENGTH_BYTES,
     MAX_HEADER,
@@ -131,7 +131,7 @@ class TensorFile(Mapping[str, Any]):
             refuse(self.path, f"it ends within array {name!r}: it is truncated")
         if entry.dtype == "bool" and array.view(np.uint8).max(initial=0) > 1:
             refuse(self.path, f"array {name!r} of BOOL has bytes other than 0 and 1")
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
+        return with_usual_dtype(array.astype(array.dtype.newbyteorder("="), copy=False))
 
     def _empty(self, name: str, entry: Entry) -> np.ndarray:
         dtype = _numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, FileFormatError
 
 LENGTH_BYTES = 8
 MAX_HEADER = 100_000_000
@@ -44,6 +44,7 @@ _DTYPES = {
     "F64": ("float64", 8),
     "C64": ("complex64", 8),
 }
+_MOST_AXES = 100
 _PACKED = ("F4", "F6_E2M3", "F6_E3M2")
 _WORDS = {name: (word, size) for word, (name, size) in _DTYPES.items()}
 
@@ -159,7 +160,7 @@ def _parse_json(text: bytes, path: str) -> dict[str, Any]:
     except ArgumentError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(_sentence(path, f"its header is not JSON: {error}")) from error
+        raise FileFormatError(_sentence(path, f"its header is not JSON: {error}")) from error
     return header
 
 
@@ -185,7 +186,9 @@ def _entry(name: str, value: Any, path: str) -> Entry:
 
 
 def _are_counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(n) is int and n >= 0 for n in values)
+    if not isinstance(values, list) or len(values) > _MOST_AXES:
+        return False
+    return all(type(n) is int and 0 <= n < 2**63 for n in values)
 
 
 def _check_places(entries: dict[str, Entry], size: int, path: str) -> None:
@@ -219,9 +222,9 @@ def refuse(path: str, why: str) -> NoReturn:
 
     >>> refuse("a.safetensors", "it is empty")
     Traceback (most recent call last):
-    tapegrad.errors.ArgumentError: 'a.safetensors' is not a valid safetensors file: it is empty.
+    tapegrad.errors.FileFormatError: 'a.safetensors' is not a valid safetensors file: it is empty.
     """
-    raise ArgumentError(_sentence(path, why))
+    raise FileFormatError(_sentence(path, why))
 
 
 def _sentence(path: str, why: str) -> str:

@@ -49,6 +49,10 @@ class Tracked:
     variables: dict[str, Variable] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Further names of objects that were found before, each with the first name of the object."""
+    owners: set[int] = field(default_factory=set)
+    """The ids of all objects that were searched."""
 
 
 class _Found(NamedTuple):
@@ -70,17 +74,65 @@ def track(objects: dict[str, Any]) -> Tracked:
     (['nets/0/w'], ['step'])
     """
     tracked = Tracked()
-    seen: set[int] = set()
+    seen: dict[int, _Found] = {}  # keeps the objects, so that no id is used again
     queue = deque(_children("", objects, False))
     while queue:
         found = queue.popleft()
         if isinstance(found.value, _PLAIN):
             if not found.is_attribute:
                 _add_plain(found, tracked)
-        elif id(found.value) not in seen:
-            seen.add(id(found.value))
+        elif id(found.value) in seen:
+            tracked.aliases[found.name] = seen[id(found.value)].name
+        else:
+            seen[id(found.value)] = found
             queue.extend(_visit(found, tracked))
+    tracked.owners.update(seen)
     return tracked
+
+
+_MOST_NAMES = 200
+
+
+class Matcher:
+    """Finds the name that a file has for an object; both may know it by several names.
+
+    >>> matcher = Matcher(["a/w"], theirs={"b": "a"}, ours={})
+    >>> matcher.find("a/w"), matcher.find("b/w"), matcher.find("c/w")
+    ('a/w', 'a/w', None)
+    """
+
+    def __init__(
+        self, known: Iterable[str], theirs: Mapping[str, str], ours: Mapping[str, str]
+    ) -> None:
+        self._known = frozenset(known)
+        self._theirs = theirs
+        self._ours: dict[str, list[str]] = {}
+        for alias, name in ours.items():
+            self._ours.setdefault(name, []).append(alias)
+
+    def find(self, name: str) -> str | None:
+        """Return a name of the file for the object of this name, or None."""
+        tried, queue = {name}, deque([name])
+        while queue:
+            name = queue.popleft()
+            if name in self._known:
+                return name
+            for other in self._others(name):
+                if other not in tried and len(tried) < _MOST_NAMES:
+                    tried.add(other)
+                    queue.append(other)
+        return None
+
+    def _others(self, name: str) -> Iterator[str]:
+        """Yield the names that differ in the name of an object on the way."""
+        stop = len(name)
+        while stop > 0:
+            start, rest = name[:stop], name[stop:]
+            if start in self._theirs:
+                yield self._theirs[start] + rest
+            for alias in self._ours.get(start, ()):
+                yield alias + rest
+            stop = name.rfind("/", 0, stop)
 
 
 def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapegrad.core.commit import assign_together
+from tapegrad.core.files.atomic import StrPath
 from tapegrad.core.values import host
-from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.keras.saving.atomic import StrPath
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.tensor_header import Entry, describe
 
@@ -106,16 +107,20 @@ def differences(
 
 
 def assign_all(named_variables: Mapping[str, Variable], values: Mapping[str, np.ndarray]) -> None:
-    """Assign host arrays to the variables of the same names, each on its device.
+    """Assign host arrays to the variables of the same names, each on its device, all at once.
 
     >>> w = Variable([1.0])
     >>> assign_all({"w": w}, {"w": np.array([3.0], "float32")})
     >>> float(w)
     3.0
     """
-    for name, value in values.items():
-        variable = named_variables[name]
-        variable.assign(wrap(host.place_like(value, variable.array)), read_value=False)
+    variables = [named_variables[name] for name in values]
+    assign_together(variables, [placed_like(v, x) for v, x in zip(variables, values.values())])
+
+
+def placed_like(variable: Variable, value: np.ndarray) -> Tensor:
+    """Return a host array as a tensor on the device of a variable."""
+    return wrap(host.place_like(value, variable.array))
 
 
 def _listed(title: str, items: Sequence[str]) -> str:

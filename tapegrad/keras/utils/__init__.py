@@ -1,5 +1,6 @@
 """Plots of models and training histories, and data helpers, with the names of Keras."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.batch_data import (
     PyDataset,
     PyDataset as Sequence,
@@ -41,3 +42,5 @@ __all__ = [
     "to_categorical",
     "unpack_x_y_sample_weight",
 ]
+
+_check_calls(globals(), __all__)

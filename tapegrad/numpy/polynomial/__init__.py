@@ -8,6 +8,7 @@
 Coefficients and points may be tensors that a tape watches.
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial import (
     chebyshev,
     hermite,
@@ -41,3 +42,5 @@ __all__ = [
     "polynomial",
     "polyutils",
 ]
+
+_check_calls(globals(), __all__)

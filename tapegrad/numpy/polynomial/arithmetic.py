@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole, described, is_whole
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
@@ -89,13 +90,16 @@ class Arithmetic(Basis):
         >>> polypow([1.0, 1.0], 3).tolist()
         [1.0, 3.0, 3.0, 1.0]
         """
-        if pow != int(pow) or pow < 0:
-            raise ArgumentError(f"The power of a series must be an integer >= 0. Got {pow!r}.")
+        if not is_whole(pow) or pow < 0:
+            raise ArgumentError(
+                f"The power of a series must be an integer >= 0. Got {described(pow)}."
+            )
+        pow = check_whole("pow", pow)
         if maxpower is not None and pow > maxpower:
             raise ArgumentError(f"The power {pow} exceeds maxpower={maxpower}. Raise maxpower.")
         (c,) = series(c)
         result = c if pow else _unit(c, 0)
-        for _ in range(int(pow) - 1):
+        for _ in range(pow - 1):
             result = self.mul(result, c)
         return result
 

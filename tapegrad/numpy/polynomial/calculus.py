@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole, described, is_whole
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
@@ -175,11 +176,12 @@ class Family(Arithmetic, Evaluation):
 
 def _moved(c: Any, m: Any, axis: int, what: str) -> tuple[Any, int, int]:
     """Return coefficients with the axis moved to the front, its position, and the order."""
-    if m != int(m) or m < 0:
-        raise ArgumentError(f"The order of {what}s must be an integer >= 0. Got {m!r}.")
+    if not is_whole(m) or m < 0:
+        raise ArgumentError(f"The order of {what}s must be an integer >= 0. Got {described(m)}.")
+    m = check_whole("m", m)
     c = atleast_1d(floating(c))
     axis = normalize_axis(axis, len(c.shape), what)
-    return moveaxis(c, axis, 0), axis, int(m)
+    return moveaxis(c, axis, 0), axis, m
 
 
 def _is_one(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Chebyshev polynomials of the first kind: the functions of `numpy.polynomial.chebyshev`."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.chebyshev_points import chebinterpolate, chebpts1, chebpts2
 from tapegrad.numpy.polynomial.families import CHEBYSHEV as _FAMILY
 from tapegrad.numpy.polynomial.series import Chebyshev
@@ -38,3 +39,5 @@ chebx = _FAMILY.numpys.chebx
 
 __all__ = ["Chebyshev", "chebinterpolate", "chebpts1", "chebpts2"]
 __all__ += [name for name in dir() if "cheb" in name and name not in __all__]
+
+_check_calls(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.argument_checks import check_count
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.manipulation import atleast_1d
 from tapegrad.numpy.polynomial.basis import Basis, beside, series
@@ -103,12 +104,11 @@ class Evaluation(Basis):
         >>> chebvander([0.5], 2).tolist()
         [[1.0, 0.5, -0.5]]
         """
-        if deg != int(deg) or deg < 0:
-            raise ArgumentError(f"vander needs deg >= 0. Got {deg!r}.")
+        deg = check_count("deg", deg, "vander")
         x = atleast_1d(floating(x))
-        a, b, c = self.steps(int(deg) + 1)
+        a, b, c = self.steps(deg + 1)
         rows = [0 * x + 1]
-        for n in range(int(deg)):
+        for n in range(deg):
             y = (a[n] * x + b[n]) * rows[n]
             rows.append(y if not n or c[n] == 0 else y - c[n] * rows[n - 1])
         return stack(rows, axis=-1)

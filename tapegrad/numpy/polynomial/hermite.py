@@ -1,5 +1,6 @@
 """Physicists' Hermite polynomials: the functions of `numpy.polynomial.hermite`."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.families import HERMITE as _FAMILY
 from tapegrad.numpy.polynomial.series import Hermite
 
@@ -37,3 +38,5 @@ hermx = _FAMILY.numpys.hermx
 
 __all__ = ["Hermite"]
 __all__ += [name for name in dir() if "herm" in name]
+
+_check_calls(globals(), __all__)

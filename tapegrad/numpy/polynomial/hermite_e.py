@@ -1,5 +1,6 @@
 """Probabilists' Hermite polynomials: the functions of `numpy.polynomial.hermite_e`."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.families import HERMITE_E as _FAMILY
 from tapegrad.numpy.polynomial.series import HermiteE
 
@@ -37,3 +38,5 @@ hermex = _FAMILY.numpys.hermex
 
 __all__ = ["HermiteE"]
 __all__ += [name for name in dir() if "herme" in name]
+
+_check_calls(globals(), __all__)

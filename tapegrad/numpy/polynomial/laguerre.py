@@ -1,5 +1,6 @@
 """Laguerre polynomials: the functions of `numpy.polynomial.laguerre`."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.families import LAGUERRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Laguerre
 
@@ -37,3 +38,5 @@ lagx = _FAMILY.numpys.lagx
 
 __all__ = ["Laguerre"]
 __all__ += [name for name in dir() if "lag" in name]
+
+_check_calls(globals(), __all__)

@@ -1,5 +1,6 @@
 """Legendre polynomials: the functions of `numpy.polynomial.legendre`."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.families import LEGENDRE as _FAMILY
 from tapegrad.numpy.polynomial.series import Legendre
 
@@ -37,3 +38,5 @@ legx = _FAMILY.numpys.legx
 
 __all__ = ["Legendre"]
 __all__ += [name for name in dir() if "leg" in name]
+
+_check_calls(globals(), __all__)

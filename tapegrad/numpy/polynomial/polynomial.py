@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.evaluation import value_from_roots as polyvalfromroots
 from tapegrad.numpy.polynomial.families import POWERS as _FAMILY
 from tapegrad.numpy.polynomial.series import Polynomial
@@ -37,3 +38,5 @@ polyx = _FAMILY.numpys.polyx
 
 __all__ = ["Polynomial", "polyvalfromroots"]
 __all__ += [name for name in dir() if "poly" in name and name not in __all__]
+
+_check_calls(globals(), __all__)

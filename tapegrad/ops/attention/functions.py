@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.errors import ShapeError
 from tapegrad.ops.attention.primitives import attention_p, hide_future
 from tapegrad.ops.casting.cast import cast
@@ -51,6 +52,7 @@ def scaled_dot_product_attention(
     (1, 2, 3, 4)
     """
     q, k, v = as_operand(query), as_operand(key), as_operand(value)
+    require_real("scaled_dot_product_attention", q, k, v, mask)
     shapes = q.shape, k.shape, v.shape
     _check_shapes(*shapes)
     groups = _queries_per_head(*shapes[:2])

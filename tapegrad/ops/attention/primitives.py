@@ -97,6 +97,7 @@ def _attention_gradient(
 
 
 attention_p = Primitive("attention", _attention, many=True)
+attention_p.real_only = True
 attention_gradient_p = Primitive("attention_gradient", _attention_gradient, many=True)
 causal_mask_p = nondifferentiable("causal_mask", _causal_mask)
 

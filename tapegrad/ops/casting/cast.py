@@ -16,7 +16,9 @@ from tapegrad.core.recorder import Stack, active_stack
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
+from tapegrad.errors import DTypeError
 from tapegrad.ops.control.stop_gradient import identity
+from tapegrad.ops.kinds import kind_of
 
 
 def _astype(xp: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
@@ -33,7 +35,7 @@ def _batch(primitive: Primitive) -> Any:
     return lambda size, batched, x, *, dtype: primitive(x, dtype=dtype)
 
 
-cast_p = Primitive("cast", _astype)
+cast_p = Primitive("cast", _astype, selects=False)
 cast_p.by_element = True
 # The sweep casts every gradient to the dtype of its input, so the rule returns it unchanged.
 cast_p.vjps(lambda t: t)
@@ -80,11 +82,38 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     return primitive(as_operand(x), dtype=wanted.dtype)
 
 
+def as_float(x: Any) -> Any:
+    """Return an operand; integers and booleans are cast to the floats that NumPy computes with.
+
+    >>> as_float([1, 2]).dtype
+    <dtype: 'float64'>
+    """
+    x = as_operand(x)
+    if kind_of(x) not in ("b", "i", "u"):
+        return x
+    return cast(x, np.result_type(as_dtype(x.dtype).dtype, np.float16))
+
+
 def in_dtype(x: Any, dtype: Any) -> Any:
-    """Return an operand with a dtype; unlike `cast`, return the same object if it has the dtype."""
+    """Return an operand with a dtype; unlike `cast`, return the same object if it has the dtype.
+
+    It is for implicit casts, and raises if the cast would drop the imaginary part.
+    """
     own = x.dtype
     # The order of the tests matters for speed: most dtypes are the same object or given by name.
-    return x if own is dtype or own.name == dtype or own == dtype else cast(x, dtype)
+    if own is dtype or own.name == dtype or own == dtype:
+        return x
+    if kind_of(x) == "c" and as_dtype(dtype).kind != "c":
+        raise DTypeError(
+            f"A value of {own} was passed where {as_dtype(dtype)} is needed, and the cast would "
+            "drop its imaginary part. Pass tapegrad.math.real(x), or cast it."
+        )
+    return cast(x, dtype)
+
+
+def gradient_in_dtype(gradient: Any, dtype: Any) -> Any:
+    """Return a gradient in the dtype of its source: the real part for a real source."""
+    return gradient if gradient.dtype == dtype else cast(gradient, dtype)
 
 
 def _cast_variable(x: Variable, fast_cast: Function, dtype: np.dtype[Any]) -> Any:
@@ -102,7 +131,7 @@ def _cast_variable(x: Variable, fast_cast: Function, dtype: np.dtype[Any]) -> An
     if not x.was_read(stack):
         node = x.new_leaf(stack)
         if node is not None:
-            node.fit = x.array.dtype
+            node.specs = x.array.dtype
         return wrap(result, node)
     source = x.leaf(stack)
     if source is None:
@@ -112,7 +141,7 @@ def _cast_variable(x: Variable, fast_cast: Function, dtype: np.dtype[Any]) -> An
 
 def _same(x: Any) -> Any:
     """Return a new tensor with the same array; gradients and item assignment stay separate."""
-    x = x if type(x) is Tensor else x.value()
+    x = x if type(x) is Tensor else x.shared_value()
     if type(x) is not Tensor:  # a variable inside vmap
         return x
     if x.node is None:

@@ -15,15 +15,14 @@ from tapegrad.core.values.convert import NUMBERS
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import as_constant, numpy_dtype_of
 from tapegrad.ops.indexing.gather import place_next_to
-from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.shape.joining import holds_tensors
 
 
 def operands(*values: Any) -> list[Any]:
-    """Convert all values to tensors of the widest floating or complex dtype among them.
+    """Convert all values to tensors of one floating or complex dtype, by NumPy's promotion.
 
-    Python numbers, lists of them, and integer arrays adapt. If nothing else is given, the dtype is
-    float64.
+    Arrays of integers promote as in NumPy: int64 with float32 gives float64. Python numbers and
+    lists of them adapt. If nothing else is given, the dtype is float64.
 
     >>> import tapegrad
     >>> [x.dtype.name for x in operands(1.5, [2, 3])]
@@ -32,12 +31,28 @@ def operands(*values: Any) -> list[Any]:
     ['float32', 'float32']
     """
     given = [_as_given(value) for value in values]
-    kinds = [numpy_dtype_of(x) for x in given if not _adapts(x) and kind_of(x) in ("f", "c")]
-    dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    dtype = promoted_float([numpy_dtype_of(x) for x in given if not _adapts(x)])
     if any(_adapts(x) and x.dtype.kind == "c" for x in given):
         dtype = np.result_type(dtype, np.complex64)
     near = next((x for x in given if not _adapts(x)), None)
     return [_converted(x, dtype, near) for x in given]
+
+
+def promoted_float(dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return the floating or complex dtype of a function of arrays of these dtypes.
+
+    >>> promoted_float([np.dtype("int64"), np.dtype("float32")])
+    dtype('float64')
+    >>> promoted_float([np.dtype("int8"), np.dtype("float32")])
+    dtype('float32')
+    """
+    inexact = [dtype for dtype in dtypes if dtype.kind not in "biu"]
+    if not inexact:
+        return np.dtype(np.float64)
+    dtype = np.result_type(*inexact)
+    others = [dtype for dtype in dtypes if dtype.kind in "iu"]
+    # NumPy has no common dtype of bfloat16 and wide integers, so they adapt to it.
+    return dtype if dtype.kind == "V" else np.result_type(dtype, *others)
 
 
 def operand(value: Any) -> Any:

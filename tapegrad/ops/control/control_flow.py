@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole
+from tapegrad.core.call_site import call_site
+from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
-from tapegrad.core.recorder import call_site
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
@@ -87,7 +89,9 @@ def switch_case(
     if is_undecided(branch_index):
         index = as_operand(branch_index)
         return _nested_case([(index == number, fn) for number, fn in branches.items()], last)
-    return _call_branch(branches.get(int(branch_index), last), "switch_case")
+    return _call_branch(
+        branches.get(check_whole("branch_index", branch_index, "switch_case"), last), "switch_case"
+    )
 
 
 def while_loop(
@@ -115,7 +119,9 @@ def while_loop(
     """
     values = tuple(loop_vars)
     iterations = 0
-    while maximum_iterations is None or iterations < int(maximum_iterations):
+    if maximum_iterations is not None:
+        maximum_iterations = check_whole("maximum_iterations", maximum_iterations, "while_loop")
+    while maximum_iterations is None or iterations < maximum_iterations:
         condition = cond(*values)
         if is_undecided(condition):
             rest = _remaining_iterations(maximum_iterations, iterations)
@@ -123,6 +129,7 @@ def while_loop(
             break
         if not bool(condition):
             break
+        spend_rounds(1)
         values = _next_values(body, values)
         iterations += 1
     return list(values) if isinstance(loop_vars, list) else values

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole, check_wholes, described, refuse
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.shape.primitives import permute_p, reshape_p
 
@@ -51,11 +52,13 @@ def frozen(value: Any) -> Any:
 def is_channels_first(data_format: str | None, rank: int, name: str) -> bool:
     """Return whether a data format for `rank` spatial axes puts the channels after the batch."""
     last, first = _CHANNELS_LAST.get(rank, "channels_last"), _CHANNELS_FIRST.get(rank, "")
-    if data_format is None or data_format == last:
+    if data_format is None or (type(data_format) is str and data_format == last):
         return False
-    if data_format == first:
+    if type(data_format) is str and data_format == first:
         return True
-    raise ArgumentError(f"{name} takes data_format {last!r} or {first!r}. Got {data_format!r}.")
+    raise ArgumentError(
+        f"{name} takes data_format {last!r} or {first!r}. Got {described(data_format)}."
+    )
 
 
 def channels_to_end(x: Any) -> Any:
@@ -97,7 +100,7 @@ def per_dimension(value: Any, rank: int, what: str, name: str, channels_first: b
     """
     if value is None:
         return (1,) * rank
-    numbers = _numbers(value)
+    numbers = check_wholes(what, value, name)
     if len(numbers) == 1:
         numbers *= rank
     elif len(numbers) == rank + 2:
@@ -111,12 +114,6 @@ def per_dimension(value: Any, rank: int, what: str, name: str, channels_first: b
             f"numbers. Got {value}."
         )
     return numbers
-
-
-def _numbers(value: Any) -> Shape:
-    if isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1:
-        return tuple(int(n) for n in value)
-    return (int(value),)
 
 
 def padding_pairs(
@@ -144,7 +141,12 @@ def padding_pairs(
         raise ArgumentError(
             f"{name} takes padding 'SAME', 'VALID' or a list of (low, high) pairs. Got {padding!r}."
         )
-    pairs = tuple((int(low), int(high)) for low, high in padding)
+    if not isinstance(padding, list | tuple) and not getattr(padding, "shape", ()):
+        refuse(name, "padding", padding, "'SAME', 'VALID' or a list of (low, high) pairs")
+    pairs = tuple(
+        (check_whole("padding", a, name), check_whole("padding", b, name))
+        for a, b in (check_wholes("padding", pair, name) for pair in padding)
+    )
     if len(pairs) == len(spatial) + 2:
         pairs = pairs[2:] if channels_first else pairs[1:-1]
     if len(pairs) != len(spatial) or any(n < 0 for pair in pairs for n in pair):

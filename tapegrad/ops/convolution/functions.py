@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ShapeError
 from tapegrad.ops.convolution.arguments import (
@@ -188,7 +189,7 @@ def _convolve_transposed(
     t, w = as_operand(t), as_operand(w)
     rank = len(w.shape) - 2
     first = is_channels_first(data_format, rank, name)
-    shape = tuple(int(n) for n in output_shape)
+    shape = check_wholes("output_shape", output_shape, name)
     if first:
         t, shape = channels_to_end(t), (shape[0], *shape[2:], shape[1])
     spatial, window = shape[1:-1], tuple(w.shape[:-2])

@@ -12,7 +12,7 @@ from tapegrad.ops.convolution.arguments import Padding, Shape
 from tapegrad.ops.convolution.generic_kernels import conv, conv_filter_gradient, conv_input_gradient
 from tapegrad.ops.shape.primitives import fold_rows, permute_p, reshape_p, unfold_rows
 
-conv_p = Primitive("conv", conv)
+conv_p = Primitive("conv", conv, selects=False)
 conv_input_gradient_p = Primitive("conv_input_gradient", conv_input_gradient)
 conv_filter_gradient_p = Primitive("conv_filter_gradient", conv_filter_gradient)
 

@@ -23,6 +23,7 @@ relu: Function = unary(
     "relu",
     lambda t, y: keep(t, y > 0),
     forward=lambda xp, x: xp.maximum(x, xp.zeros_like(x)),
+    selects=True,
     doc="Return max(x, 0); the gradient at 0 is 0.",
     names=("features",),
 )
@@ -30,6 +31,7 @@ relu6: Function = unary(
     "relu6",
     lambda t, y: keep(t, (y > 0) & (y < 6)),
     forward=lambda xp, x: xp.clip(x, 0, 6),
+    selects=True,
     doc="Return x clipped to [0, 6]; the gradient at both ends is 0.",
     names=("features",),
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from tapegrad.core.primitive.families import Function, unary
+from tapegrad.core.primitive import families
+from tapegrad.core.primitive.families import Function
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import where
+
+# The kernels are those of real functions, of which some have a pole at 0.
+unary = partial(families.unary, real_only=True, poles=True)
 
 
 def _divide_by_x(y: Any, x: Any) -> Any:

@@ -43,23 +43,33 @@ spacing: Function = unary(
     forward=_spacing,
     doc="Return the distance from x to the next float away from 0.",
 )
+
+
+def _ldexp(xp: Any, x: Any, n: Any) -> Any:
+    if hasattr(xp, "ldexp"):
+        return xp.ldexp(x, n)
+    # In two steps, because 2**n may overflow or underflow although the product does not.
+    two, half = xp.asarray(2, dtype=x.dtype, device=x.device), n // 2
+    return x * xp.pow(two, xp.astype(half, x.dtype)) * xp.pow(two, xp.astype(n - half, x.dtype))
+
+
 ldexp: Function = binary(
     "ldexp",
     lambda t, x2: ldexp(t, x2),
     None,
-    forward=lambda xp, x, n: (
-        x * xp.pow(xp.asarray(2, dtype=x.dtype, device=x.device), xp.astype(n, x.dtype))
-    ),
+    forward=_ldexp,
     doc="Return x * 2**y for integer y.",
 )
 
 
 def _exponent(xp: Any, x: Any) -> Any:
+    if hasattr(xp, "float_exponent"):
+        return xp.float_exponent(x)
     special = (x == 0) | ~xp.isfinite(x)
     size = xp.abs(xp.where(special, xp.ones_like(x), x))
     exponent = xp.floor(xp.log2(size)) + 1
     # log2 rounds, so the exponent can be off by one: bring the mantissa back into [0.5, 1).
-    mantissa = size * xp.pow(xp.full_like(size, 2), -exponent)
+    mantissa = _ldexp(xp, size, -exponent)
     exponent = exponent + xp.astype(mantissa >= 1, x.dtype) - xp.astype(mantissa < 0.5, x.dtype)
     return xp.astype(xp.where(special, xp.zeros_like(exponent), exponent), xp.int32)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from tapegrad.core.primitive.families import binary, nondifferentiable, unary
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.convert import NUMBERS
+from tapegrad.ops.kinds import is_integer
 
 equal = binary("equal", None, None, doc="Return whether x == y, element by element.")
 not_equal = binary("not_equal", None, None, doc="Return whether x != y, element by element.")
@@ -38,6 +40,8 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None 
 
 
 def _isclose(xp: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    if is_integer(x) and is_integer(y):  # differences of integers can overflow
+        x, y = xp.astype(x, xp.float64), xp.astype(y, xp.float64)
     # Equal infinities are close, although their difference is NaN.
     same = x == y
     gap = xp.abs(xp.where(same, xp.zeros_like(x), x) - xp.where(same, xp.zeros_like(y), y))
@@ -46,6 +50,14 @@ def _isclose(xp: Any, x: Any, y: Any, *, rtol: float, atol: float, equal_nan: bo
 
 
 isclose_p = nondifferentiable("isclose", _isclose, broadcasts=True)
+# Tolerances that are tensors or arrays are operands: a kernel cannot take tensors as parameters.
+isclose_within_p = nondifferentiable(
+    "isclose_within",
+    lambda xp, x, y, rtol, atol, *, equal_nan: _isclose(
+        xp, x, y, rtol=rtol, atol=atol, equal_nan=equal_nan
+    ),
+    broadcasts=True,
+)
 
 
 def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
@@ -54,4 +66,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     >>> isclose([1.0, 2.0], 1.000001).tolist()
     [True, False]
     """
-    return isclose_p(as_operand(x), as_operand(y), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    x, y = as_operand(x), as_operand(y)
+    if type(rtol) in NUMBERS and type(atol) in NUMBERS:
+        return isclose_p(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return isclose_within_p(x, y, as_operand(rtol), as_operand(atol), equal_nan=equal_nan)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary, unary
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.trigonometric import atan2
 from tapegrad.ops.kinds import as_arrays, is_complex
@@ -15,7 +16,8 @@ from tapegrad.ops.kinds import as_arrays, is_complex
 
 def _join(xp: Any, real_part: Any, imaginary_part: Any) -> Any:
     real_part, imaginary_part = as_arrays(xp, real_part, imaginary_part)
-    dtype = xp.complex128 if "float64" in str(real_part.dtype) else xp.complex64
+    parts = str(real_part.dtype), str(imaginary_part.dtype)
+    dtype = xp.complex128 if any("float64" in part for part in parts) else xp.complex64
     return xp.astype(real_part, dtype) + xp.astype(imaginary_part, dtype) * 1j
 
 
@@ -26,6 +28,7 @@ join: Function = binary(
     forward=_join,
     jvps=(lambda t: join(t, zeros_like(t)), lambda t: join(zeros_like(t), t)),
     conjugates=False,
+    real_only=True,
 )
 
 
@@ -86,4 +89,5 @@ def real_if_close(x: Any, tol: float = 100) -> Any:
     if not is_complex(x):
         return x
     limit = tol if tol <= 1 else tol * float(np.finfo(x.dtype.dtype).eps)
-    return real(x) if bool((np.abs(imag(x).numpy()) < limit).all()) else x
+    values = imag(stop_gradient(x)).numpy()  # a branch on values has no derivative
+    return real(x) if bool((np.abs(values) < limit).all()) else x

@@ -5,20 +5,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.core.primitive.families import Function, binary, unary
+from tapegrad.core.primitive.families import Function, binary, elementwise, unary
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.ops.elementwise.no_nan import multiply_no_nan, xdivy
 from tapegrad.ops.elementwise.selection import where
-from tapegrad.ops.kinds import as_arrays
+from tapegrad.ops.kinds import as_arrays, is_complex
 
 _LN2 = math.log(2)
 _LN10 = math.log(10)
+
+
+def _exp2(xp: Any, x: Any) -> Any:
+    if is_complex(x):
+        return xp.exp(x * _LN2)
+    # Not exp(x * log 2), whose error grows with the rounding of large exponents.
+    return xp.exp2(x) if hasattr(xp, "exp2") else xp.pow(xp.full_like(x, 2), x)
+
+
+def _logaddexp2(xp: Any, x: Any, y: Any) -> Any:
+    x, y = as_arrays(xp, x, y)
+    if hasattr(xp, "logaddexp2"):
+        return xp.logaddexp2(x, y)
+    gap = x - y
+    far = xp.maximum(x, y) + xp.log1p(_exp2(xp, -xp.abs(gap))) / _LN2
+    return xp.where(x == y, x + 1, xp.where(xp.isnan(gap), gap, far))
+
 
 exp: Function = unary("exp", lambda t, y: t * y, doc="Return e to the power x.")
 exp2: Function = unary(
     "exp2",
     lambda t, y: t * y * _LN2,
-    forward=lambda xp, x: xp.exp(x * _LN2),
+    forward=_exp2,
     doc="Return 2 to the power x.",
 )
 expm1: Function = unary(
@@ -38,22 +55,29 @@ log1p: Function = unary(
 
 logaddexp: Function = binary(
     "logaddexp",
-    lambda t, x1, y: t * exp(x1 - _replace_minus_infinity(y)),
-    lambda t, x2, y: t * exp(x2 - _replace_minus_infinity(y)),
+    lambda t, x1, x2, y: t * _share(exp, x1, x2, y),
+    lambda t, x1, x2, y: t * _share(exp, x2, x1, y),
     doc="Return log(exp(x) + exp(y)) without overflow.",
 )
 logaddexp2: Function = binary(
     "logaddexp2",
-    lambda t, x1, y: t * exp2(x1 - _replace_minus_infinity(y)),
-    lambda t, x2, y: t * exp2(x2 - _replace_minus_infinity(y)),
-    forward=lambda xp, x, y: xp.logaddexp(x * _LN2, y * _LN2) / _LN2,
+    lambda t, x1, x2, y: t * _share(exp2, x1, x2, y),
+    lambda t, x1, x2, y: t * _share(exp2, x2, x1, y),
+    forward=_logaddexp2,
     doc="Return log2(2**x + 2**y) without overflow.",
 )
 
 
-def _replace_minus_infinity(y: Any) -> Any:
-    """Replace -inf by 0, so that the gradient of log(0 + 0) is 0 and not NaN."""
-    return where(y == -math.inf, 0.0, y)
+def _share(power: Function, a: Any, b: Any, y: Any) -> Any:
+    """Return power(a) / (power(a) + power(b)) for y = log(power(a) + power(b)), and 0 for 0 / 0.
+
+    The two terms are relative to y, so that none overflows. The division removes the rounding
+    error of y, which is large if y is.
+    """
+    is_empty = y == -math.inf
+    safe = where(is_empty, 0.0, y)
+    term, other = (power(where(x == y, 0.0, x - safe)) for x in (a, b))
+    return where(is_empty, 0.0, term / (term + other))
 
 
 def _log_shifted(x: Any, shift: int) -> Any:
@@ -93,4 +117,17 @@ xlog1py: Function = binary(
     lambda t, x1, x2: xdivy(t * x1, x2 + 1),
     forward=_xlog1py,
     doc="Return x * log(1 + y), and 0 where x is 0.",
+)
+
+
+def _exp_difference(xp: Any, x: Any, y: Any) -> Any:
+    zero = xp.zeros((), dtype=x.dtype, device=x.device)
+    same = x == y
+    difference = xp.where(same, zero, x) - xp.where(same, zero, y)
+    return xp.where(x == -math.inf, zero, xp.exp(difference))
+
+
+# exp(x1 - x2) with two conventions: the result is 0 where x1 is -inf, and inf - inf is 0.
+exp_difference = elementwise(
+    "exp_difference", lambda t, y: t * y, lambda t, y: -t * y, forward=_exp_difference
 )

@@ -8,9 +8,9 @@ from tapegrad.core.primitive.families import Function, binary, unary
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.arithmetic import conj
 from tapegrad.ops.elementwise.complex_numbers import real
-from tapegrad.ops.elementwise.no_nan import xdivy
+from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.elementwise.selection import keep, where
-from tapegrad.ops.kinds import as_arrays, is_complex
+from tapegrad.ops.kinds import as_arrays, is_complex, is_integer
 
 
 def _abs_jvp(t: Any, x: Any) -> Any:
@@ -27,10 +27,10 @@ abs: Function = unary(
 
 
 def _sign_rule(t: Any, x: Any, y: Any) -> Any:
-    """Return 0 for real x. A complex sign stays on the unit circle: remove the radial part of t."""
+    """Return 0 for real x and at 0; remove the radial part of t for other complex x."""
     if not is_complex(x):
         return zeros_like(t)
-    return xdivy(t - y * real(conj(y) * t), abs(x))
+    return divide_no_nan(t - y * real(conj(y) * t), abs(x))
 
 
 sign: Function = unary(
@@ -58,7 +58,9 @@ copysign: Function = binary(
 
 def _heaviside(xp: Any, x: Any, y: Any) -> Any:
     x, y = as_arrays(xp, x, y)
-    return xp.where(x == 0, y, xp.astype(x > 0, y.dtype))
+    step = xp.astype(x > 0, y.dtype)
+    # A NaN in x gives NaN; it has no sign.
+    return xp.where(x == 0, y, step if is_integer(x) else xp.where(xp.isnan(x), x, step))
 
 
 heaviside: Function = binary(
@@ -66,5 +68,6 @@ heaviside: Function = binary(
     lambda t: zeros_like(t),
     lambda t, x1: keep(t, x1 == 0),
     forward=_heaviside,
+    selects=True,
     doc="Return 0 for negative x, 1 for positive x, and y where x is 0.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -25,10 +26,18 @@ rsqrt: Function = unary(
     doc="Return 1 / sqrt(x).",
 )
 reciprocal: Function = unary("reciprocal", lambda t, x: xdivy(-t, x * x), doc="Return 1 / x.")
+
+
+def _cbrt(xp: Any, x: Any) -> Any:
+    if hasattr(xp, "cbrt"):
+        return xp.cbrt(x)
+    return xp.copysign(xp.pow(xp.abs(x), 1 / 3), x)
+
+
 cbrt: Function = unary(
     "cbrt",
     lambda t, y: xdivy(t, 3 * y * y),
-    forward=lambda xp, x: xp.sign(x) * xp.pow(xp.abs(x), 1 / 3),
+    forward=_cbrt,
     doc="Return the real cube root, also for negative numbers.",
 )
 hypot: Function = binary(
@@ -90,11 +99,17 @@ def _has_log(x: Any) -> Any:
     return x != 0 if is_complex(x) else x > 0
 
 
-def _log_of_base(x: Any) -> Any:
-    """Return the logarithm; for a Python number a Python number, so that no dtype is promoted."""
+def _log_of_base(x: Any, y: Any) -> Any:
+    """Return the logarithm of the base x of y = x ** exponent, and 0 where there is none.
+
+    It is complex if y is. The result for a Python number is a Python number, so that no dtype is
+    promoted.
+    """
     if type(x) in (int, float, bool):
+        if is_complex(y):
+            return cmath.log(x) if x else 0.0
         return math.log(x) if x > 0 else 0.0
-    return log_or_zero(x)
+    return log_or_zero(cast(x, y.dtype) if is_complex(y) and not is_complex(x) else x)
 
 
 def _base_rule(t: Any, x1: Any, x2: Any) -> Any:
@@ -104,7 +119,9 @@ def _base_rule(t: Any, x1: Any, x2: Any) -> Any:
     return t * x2 * power_p(x1, exponent)
 
 
-power_p: Function = binary("pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1)))
+power_p: Function = binary(
+    "pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1, y)), poles=True
+)
 
 _SHORTCUTS: dict[float, Any] = {1: positive, 2: square, 0.5: sqrt, -1: reciprocal, -0.5: rsqrt}
 

@@ -56,8 +56,12 @@ mod: Function = binary(
 
 def _fmod(xp: Any, x: Any, y: Any) -> Any:
     x, y = as_arrays(xp, x, y)
+    if hasattr(xp, "fmod"):
+        return xp.fmod(x, y)
     rest = xp.remainder(xp.abs(x), xp.abs(y))
-    return xp.where(x < 0, -rest, rest)
+    if is_integer(rest):
+        return xp.where(x < 0, -rest, rest)
+    return xp.copysign(rest, x)  # also a zero has the sign of x
 
 
 fmod: Function = binary(
@@ -69,6 +73,19 @@ fmod: Function = binary(
 )
 
 
+def _fraction(xp: Any, x: Any) -> Any:
+    rest = xp.where(xp.isinf(x), xp.zeros_like(x), x - xp.trunc(x))
+    return xp.copysign(rest, x)
+
+
+fraction: Function = unary(
+    "fraction",
+    lambda t: t,
+    forward=_fraction,
+    doc="Return the fractional part, with the sign of x; that of an infinity is 0.",
+)
+
+
 def modf(x: Any, name: str | None = None) -> tuple[Any, Any]:
     """Return the fractional and the integer part, both with the sign of x.
 
@@ -76,4 +93,4 @@ def modf(x: Any, name: str | None = None) -> tuple[Any, Any]:
     [-0.5, -1.0]
     """
     x = as_operand(x)
-    return fmod(x, 1), trunc(x)
+    return fraction(x), trunc(x)

@@ -28,11 +28,17 @@ keep: Function = binary(
     None,
     forward=lambda xp, x, mask: xp.where(mask, x, xp.zeros_like(x)),
     conjugates=False,
+    selects=True,
     doc="Return x where the boolean y is true and 0 elsewhere.",
 )
 
 where_p: Primitive = elementwise(
-    "where", None, lambda t, x1: keep(t, x1), lambda t, x1: keep(t, ~x1), conjugates=False
+    "where",
+    None,
+    lambda t, x1: keep(t, x1),
+    lambda t, x1: keep(t, ~x1),
+    conjugates=False,
+    selects=True,
 )
 
 
@@ -75,6 +81,7 @@ maximum: Function = binary(
     lambda t, x1, x2: keep(t, x1 >= x2),
     lambda t, x1, x2: keep(t, ~(x1 >= x2)),
     conjugates=False,
+    selects=True,
     doc="Return the larger of x and y; NaN if either is NaN.",
 )
 minimum: Function = binary(
@@ -82,6 +89,7 @@ minimum: Function = binary(
     lambda t, x1, x2: keep(t, x1 <= x2),
     lambda t, x1, x2: keep(t, ~(x1 <= x2)),
     conjugates=False,
+    selects=True,
     doc="Return the smaller of x and y; NaN if either is NaN.",
 )
 
@@ -104,6 +112,7 @@ fmax: Function = binary(
     lambda t, x1, x2: keep(t, ~((x1 >= x2) | isnan(x2))),
     forward=_fmax,
     conjugates=False,
+    selects=True,
     doc="Return the larger of x and y; if one of them is NaN, return the other.",
 )
 fmin: Function = binary(
@@ -112,6 +121,7 @@ fmin: Function = binary(
     lambda t, x1, x2: keep(t, ~((x1 <= x2) | isnan(x2))),
     forward=_fmin,
     conjugates=False,
+    selects=True,
     doc="Return the smaller of x and y; if one of them is NaN, return the other.",
 )
 
@@ -121,6 +131,7 @@ clip_p: Primitive = elementwise(
     lambda t, x, *, low, high: keep(t, ~((x < low) | (x > high))),
     forward=lambda xp, x, *, low, high: xp.clip(x, low, high),
     conjugates=False,
+    selects=True,
 )
 
 
@@ -177,7 +188,11 @@ def _nan_to_num(xp: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
 
 
 nan_to_num_p: Primitive = elementwise(
-    "nan_to_num", lambda t, x: keep(t, isfinite(x)), forward=_nan_to_num, conjugates=False
+    "nan_to_num",
+    lambda t, x: keep(t, isfinite(x)),
+    forward=_nan_to_num,
+    conjugates=False,
+    selects=True,
 )
 
 

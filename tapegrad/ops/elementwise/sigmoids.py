@@ -8,6 +8,7 @@ from typing import Any
 from tapegrad.core.primitive.families import Function, elementwise, unary
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
+from tapegrad.ops.casting.cast import as_float
 from tapegrad.ops.elementwise.arithmetic import multiply
 from tapegrad.ops.elementwise.exponential import exp, expm1
 from tapegrad.ops.elementwise.magnitude import abs
@@ -30,6 +31,10 @@ def _softplus(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
+def _log_sigmoid(xp: Any, x: Any) -> Any:
+    return xp.minimum(x, xp.zeros_like(x)) - xp.log1p(xp.exp(-xp.abs(x)))
+
+
 sigmoid: Function = unary(
     "sigmoid", lambda t, y: t * (y * (1 - y)), forward=_sigmoid, doc="Return 1 / (1 + exp(-x))."
 )
@@ -43,19 +48,22 @@ softplus: Function = unary(
     "softplus",
     lambda t, x: t * sigmoid(x),
     forward=_softplus,
+    real_only=True,
     doc="Return log(1 + exp(x)) without overflow.",
     names=("features",),
 )
 log_sigmoid: Function = unary(
     "log_sigmoid",
     lambda t, x: t * sigmoid(-x),
-    forward=lambda xp, x: -_softplus(xp, -x),
+    forward=_log_sigmoid,
+    real_only=True,
     doc="Return the logarithm of the sigmoid without underflow.",
 )
 softsign: Function = unary(
     "softsign",
     lambda t, x: t / square(abs(x) + 1),
     forward=lambda xp, x: x / (xp.abs(x) + 1),
+    real_only=True,
     doc="Return x / (1 + |x|).",
     names=("features",),
 )
@@ -103,7 +111,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Any:
     >>> f"{float(silu(1.0)):.4f}"
     '0.7311'
     """
-    x = as_operand(features)
+    x = as_float(features)
     if isinstance(beta, int | float):
         return silu_p(x, beta=float(beta))
     return x * sigmoid(multiply(x, beta))
@@ -118,17 +126,23 @@ mish: Function = unary(
     "mish",
     _mish_rule,
     forward=lambda xp, x: x * xp.tanh(_softplus(xp, x)),
+    real_only=True,
     doc="Return x * tanh(softplus(x)).",
 )
 
 
 def _gelu_tanh(xp: Any, x: Any) -> Any:
-    return 0.5 * x * (1 + xp.tanh(_ROOT * (x + _CUBIC * x * x * x)))
+    # The sigmoid keeps the precision of the tail for negative x, 1 + tanh does not.
+    return x * _sigmoid(xp, 2 * _ROOT * x * (1 + _CUBIC * x * x))
 
 
 def _gelu_tanh_slope(xp: Any, x: Any) -> Any:
-    w = xp.tanh(_ROOT * x * (1 + _CUBIC * x * x))
-    return 0.5 * (1 + w) * (1 + _ROOT * x * (1 + 3 * _CUBIC * x * x) * (1 - w))
+    squared = xp.clip(x * x, None, 900)  # from |x| = 30 on, the sigmoid is 0 or 1
+    v = 2 * _ROOT * x * (1 + _CUBIC * squared)
+    small = xp.exp(-xp.abs(v))
+    s = xp.where(v < 0, small, xp.ones_like(x)) / (1 + small)
+    slope_of_s = small / ((1 + small) * (1 + small))
+    return s + slope_of_s * (2 * _ROOT * (1 + 3 * _CUBIC * squared)) * x
 
 
 def _gelu_tanh_slope_rule(t: Any, x: Any) -> Any:
@@ -166,10 +180,14 @@ gelu_exact: Function = unary(
     "gelu",
     lambda t, x: t * gelu_slope(x),
     forward=_gelu,
+    real_only=True,
     doc="Return GELU, computed with the normal distribution function.",
 )
 gelu_slope: Function = unary(
-    "gelu_slope", lambda t, x: t * (_DENSITY * exp(-0.5 * x * x) * (2 - x * x)), forward=_gelu_slope
+    "gelu_slope",
+    lambda t, x: t * (_DENSITY * exp(-0.5 * x * x) * (2 - x * x)),
+    forward=_gelu_slope,
+    real_only=True,
 )
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.primitive.families import Function, binary, elementwise, unary
+from tapegrad.core.primitive import families
+from tapegrad.core.primitive.families import Function
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import MissingRuleError, ShapeError
 from tapegrad.ops.casting.cast import cast
@@ -25,6 +28,11 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.reduction.primitives import sum as sum_over
+
+# The kernels are those of real functions, of which many have poles.
+unary = partial(families.unary, real_only=True, poles=True)
+binary = partial(families.binary, real_only=True, poles=True)
+elementwise = partial(families.elementwise, real_only=True, poles=True)
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
@@ -42,9 +50,10 @@ def _no_closed_form(name: str, argument: str) -> Callable[..., Any]:
     return rule
 
 
-def _to_common_float(*args: Any) -> list[Any]:
+def _to_common_float(name: str, *args: Any) -> list[Any]:
     """Cast all operands to the widest floating dtype among them; numbers and integers adapt."""
     operands = [as_operand(arg) for arg in args]
+    require_real(name, *operands)
     strong = [
         numpy_dtype_of(operand)
         for operand, arg in zip(operands, args, strict=True)
@@ -143,7 +152,7 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
     >>> f"{float(polygamma(1, 1.0)):.4f}"
     '1.6449'
     """
-    return _polygamma(*_to_common_float(a, x))
+    return _polygamma(*_to_common_float("polygamma", a, x))
 
 
 def zeta(x: Any, q: Any, name: str | None = None) -> Any:
@@ -154,7 +163,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
     >>> f"{float(zeta(2.0, 1.0)):.4f}"
     '1.6449'
     """
-    return _zeta(*_to_common_float(x, q))
+    return _zeta(*_to_common_float("zeta", x, q))
 
 
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
@@ -163,7 +172,7 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     >>> f"{float(igamma(1.0, 1.0)):.4f}"
     '0.6321'
     """
-    return _igamma(*_to_common_float(a, x))
+    return _igamma(*_to_common_float("igamma", a, x))
 
 
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
@@ -172,7 +181,7 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     >>> f"{float(igammac(1.0, 1.0)):.4f}"
     '0.3679'
     """
-    return _igammac(*_to_common_float(a, x))
+    return _igammac(*_to_common_float("igammac", a, x))
 
 
 def igamma_grad_a(a: Any, x: Any, name: str | None = None) -> Any:
@@ -181,7 +190,7 @@ def igamma_grad_a(a: Any, x: Any, name: str | None = None) -> Any:
     >>> f"{float(igamma_grad_a(1.0, 1.0)):.4f}"
     '-0.4317'
     """
-    return _igamma_grad_a(*_to_common_float(a, x))
+    return _igamma_grad_a(*_to_common_float("igamma_grad_a", a, x))
 
 
 def random_gamma_grad(alpha: Any, sample: Any, name: str | None = None) -> Any:
@@ -190,7 +199,7 @@ def random_gamma_grad(alpha: Any, sample: Any, name: str | None = None) -> Any:
     >>> f"{float(random_gamma_grad(1.0, 1.0)):.4f}"
     '1.1736'
     """
-    return _random_gamma_grad(*_to_common_float(alpha, sample))
+    return _random_gamma_grad(*_to_common_float("random_gamma_grad", alpha, sample))
 
 
 # The beta function
@@ -208,7 +217,7 @@ def betaln(a: Any, b: Any, name: str | None = None) -> Any:
     >>> f"{float(betaln(2.0, 1.0)):.4f}"
     '-0.6931'
     """
-    return _betaln(*_to_common_float(a, b))
+    return _betaln(*_to_common_float("betaln", a, b))
 
 
 def lbeta(x: Any, name: str | None = None) -> Any:
@@ -241,7 +250,7 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
     >>> float(betainc(1.0, 1.0, 0.25))
     0.25
     """
-    return betainc_p(*_to_common_float(a, b, x))
+    return betainc_p(*_to_common_float("betainc", a, b, x))
 
 
 # Integrals

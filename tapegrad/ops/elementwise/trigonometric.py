@@ -8,6 +8,7 @@ from typing import Any
 from tapegrad.core.primitive.families import Function, binary, elementwise, unary
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.casting.cast import as_float
 from tapegrad.ops.elementwise.arithmetic import multiply
 from tapegrad.ops.elementwise.no_nan import divide_no_nan, xdivy
 from tapegrad.ops.elementwise.powers import sqrt
@@ -110,4 +111,4 @@ def sinc(x: Any, name: str | None = None) -> Any:
     >>> float(sinc(0.0))
     1.0
     """
-    return sinc_p(as_operand(x), order=0)
+    return sinc_p(as_float(x), order=0)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.indexing.primitives import slice_p, unslice_p
 from tapegrad.ops.kinds import is_complex
@@ -100,7 +101,7 @@ def as_real(value: Any, name: str) -> Any:
     """Return real values in single or double precision; raise for complex values."""
     x = as_operand(value)
     if is_complex(x):
-        raise ArgumentTypeError(
+        raise DTypeError(
             f"{name} takes real values. Got {dtype_of(x)}; use fft, or take the real part first."
         )
     return x if dtype_of(x) in ("float32", "float64") else cast(x, "float32")
@@ -133,7 +134,9 @@ def _plan(
         )
     if any(n is not None and n != -1 and n < 1 for n in lengths):
         raise ShapeError(f"{name} needs lengths of at least 1. Got {lengths}.")
-    return found, tuple(None if n in (None, -1) else int(n) for n in lengths)
+    return found, tuple(
+        None if n is None or n == -1 else check_whole("s", n, name) for n in lengths
+    )
 
 
 def complex_transform(
@@ -185,7 +188,7 @@ def _as_lengths(n: Any) -> Any:
     """Return the lengths for one axis; TensorFlow passes a list with one length."""
     if n is None:
         return None
-    return [int(n[0])] if hasattr(n, "__len__") else [int(n)]
+    return check_wholes("n", n)[:1]
 
 
 def fft(

@@ -1,22 +1,23 @@
 """NumPy indexing with ints, slices, None, `...`, integer arrays and masks: read and write.
 
 Reading takes a basic slice, merges the axes that arrays index into one, and applies `take` to it.
-Writing inverts these steps and returns a new array, so views and recorded values never change.
+Writing inverts these steps and computes a new array, so arrays that a tape saved never change.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, execute
+from tapegrad.core.values.device import device
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.elementwise.selection import where_p
 from tapegrad.ops.indexing.gather import linear_index, take_add_p, take_p
 from tapegrad.ops.indexing.index_plan import (
     Plan,
@@ -31,6 +32,7 @@ from tapegrad.ops.indexing.index_plan import (
 )
 from tapegrad.ops.indexing.primitives import slice_p, slice_set_p, unslice_p
 from tapegrad.ops.indexing.scatter import like, take_set_p
+from tapegrad.ops.indexing.views import SLICED, as_view, root_of, write
 from tapegrad.ops.shape.joining import unstack
 from tapegrad.ops.shape.primitives import broadcast_p, permute_p, reshape_p
 
@@ -46,13 +48,17 @@ def getitem(x: Any, index: Any) -> Any:
                 part = wrap(x.array[basic])
             else:
                 part = execute(slice_p, [x.array], (x.node,), {"index": basic})
-            part.base = weakref.ref(x)
-            return part
+            if not part.array.shape and _is_element(index):
+                return part
+            return as_view(part, x, SLICED, basic)
     else:
         x = as_operand(x)
         basic = parse_basic(index, x.shape)
         if basic is not None:
-            return slice_p(x, index=basic)
+            part = slice_p(x, index=basic)
+            if not part.shape and _is_element(index):
+                return part
+            return as_view(part, x, SLICED, basic)
     if type(index) is not tuple and x.shape:
         item = as_item(index)
         if not is_mask(item):  # one array of integers selects rows: no plan needed
@@ -68,14 +74,38 @@ def getitem(x: Any, index: Any) -> Any:
     return permute_p(taken, axes=arrays_first(first, rank, len(taken.shape)))
 
 
+def _is_element(index: Any) -> bool:
+    """Whether an index of one element gives a number, which is no view; `x[0, ...]` is an array."""
+    return Ellipsis not in index if type(index) is tuple else index is not Ellipsis
+
+
 def iterate(x: Any) -> Iterator[Any]:
-    """Return an iterator over the slices along the first axis."""
+    """Return an iterator over the slices along the first axis, which are views."""
     x = as_operand(x)
     if not x.shape:
         raise ArgumentTypeError("Cannot iterate over a 0-d tensor.")
     if type(x) is Tensor and x.node is None:
         return (getitem(x, k) for k in range(x.shape[0]))
-    return iter(unstack(x))  # one node, so the sweep computes one gradient for all slices
+    return _iterate_recorded(x)
+
+
+def _iterate_recorded(x: Any) -> Iterator[Any]:
+    """Yield the slices of one recorded operation, so that the sweep computes one gradient for all.
+
+    After a write to `x` in the body of the loop, the remaining slices are read from its new value.
+    """
+    value = _value_of(x)
+    rest = (slice(None),) * (len(x.shape) - 1)
+    for k, part in enumerate(unstack(x)):
+        if _value_of(x) is not value:
+            yield getitem(x, k)
+        else:
+            yield as_view(part, x, SLICED, (k, *rest)) if rest else part
+
+
+def _value_of(x: Any) -> Any:
+    """Return the object that a write to `x` replaces."""
+    return x.array if isinstance(x, Tensor) else x.tensor
 
 
 # Writing
@@ -123,12 +153,40 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
     if basic is not None:
         value = _without_extra_axes(value, shape_of_basic(basic, x.shape))
         return slice_set_p(x, value, index=basic)
+    mask = _only_mask(x, index)
+    if mask is not None and _is_same_in_each_row(value, x, mask):
+        return _write_where(x, mask, value)
     target = _find_target(x, index, value)
     written = take_set_p(target.merged, target.broadcast_value, target.where, axis=target.axis)
     written = reshape_p(written, shape=tuple(target.region.shape))
     if target.plan.is_whole:
         return written
     return slice_set_p(x, written, index=tuple(target.plan.basic))
+
+
+def _only_mask(x: Any, index: Any) -> Any:
+    """Return the mask if the index is one mask for the leading axes of `x`, else None."""
+    item = index[0] if type(index) is tuple and len(index) == 1 else index
+    if type(item) is tuple or item is None or item is Ellipsis:
+        return None
+    mask = as_item(item)
+    fits = is_mask(mask) and mask.shape and tuple(mask.shape) == tuple(x.shape[: len(mask.shape)])
+    return mask if fits else None
+
+
+def _is_same_in_each_row(value: Any, x: Any, mask: Any) -> bool:
+    """Whether a value has no axis for the selected rows, or one of length 1."""
+    extra = len(value.shape) - (len(x.shape) - len(mask.shape))
+    return all(n == 1 for n in value.shape[: max(extra, 0)])
+
+
+def _write_where(x: Any, mask: Any, value: Any) -> Any:
+    """Write to the rows that a mask selects; their number is not needed."""
+    rest = tuple(x.shape[len(mask.shape) :])
+    value = _without_extra_axes(value, rest)
+    with device(x.device):  # for a mask on the host
+        mask = as_operand(mask)
+    return where_p(reshape_p(mask, shape=(*mask.shape, *[1] * len(rest))), value, x)
 
 
 def index_add(x: Any, index: Any, value: Any) -> Any:
@@ -180,26 +238,38 @@ def _without_extra_axes(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:
-    """Do `x[index] = value`: `x` gets a new array and a new node on the tape."""
+    """Do `x[index] = value`: `x`, its base and their other views get new values on the tape."""
     if not isinstance(x, Tensor) and type(x) not in INTERPRETERS:
         raise ArgumentTypeError(
             f"{type(x).__name__} does not support item assignment. Convert it to a dense tensor "
             "first: x = tapegrad.convert_to_tensor(x)."
         )
-    base = getattr(x, "base", None)
-    if base is not None and base() is not None:
-        raise ArgumentError(
-            "This tensor is a slice of another one, and writing to it would not change the other. "
-            "Write `x[0, 1] = v` instead of `x[0][1] = v`, or copy the slice first: "
-            "tapegrad.identity(x[0])."
-        )
-    result = index_update(x, index, value)
-    if type(result) is type(x) and type(x) in INTERPRETERS:
-        x.tensor, x.level = result.tensor, result.level
-        return
-    if type(result) in INTERPRETERS:
-        raise ArgumentTypeError(
-            "Inside vmap, a batched value cannot be written into an unbatched tensor. "
-            "Use y = tapegrad.index_update(x, index, v)."
-        )
-    x.array, x.node = result.array, result.node
+    if not _is_view_of(value, x, index):
+        write(x, index_update(x, index, value))
+
+
+def _is_view_of(value: Any, x: Any, index: Any) -> bool:
+    """Whether `value` is `x[index]`: Python ends `x[index] += v` by assigning that view."""
+    if not hasattr(value, "view_of"):
+        return False
+    base, kind, how = value.view_of
+    return base is x and kind is SLICED and how == parse_basic(index, x.shape)
+
+
+def augmented(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the method for an augmented assignment such as `x += y`.
+
+    A view is written. Any other tensor is a value, as in TensorFlow: the method declines, and
+    Python assigns the result of the operator to the name.
+    """
+
+    def assign(x: Any, y: Any) -> Any:
+        if not hasattr(x, "view_of") or hasattr(root_of(x), "why_read_only"):
+            return NotImplemented
+        result = function(x, y)
+        if result is NotImplemented:
+            return result
+        write(x, index_update(x, ..., result))
+        return x
+
+    return assign

@@ -163,7 +163,7 @@ def move_axis(x: Any, source: int, target: int) -> Any:
 def index_operand(value: Any, name: str) -> Any:
     """Return integer indices as a NumPy array if they are host values, else as an operand."""
     if isinstance(value, Variable):
-        value = value.value()
+        value = value.shared_value()
     on_host = not isinstance(value, Tensor) and type(value) not in INTERPRETERS
     index = _host_index(value) if on_host else value
     dtype_kind = as_dtype(index.dtype).kind if on_host else index.dtype.kind

@@ -16,14 +16,22 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import device_array, to_host_array
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRangeError,
+    MaskError,
+    ShapeError,
+)
 from tapegrad.ops.indexing.gather import linear_index
 from tapegrad.ops.shape.joining import holds_tensors
 from tapegrad.ops.shape.primitives import reshape_p
 
 _ALL = slice(None)
 
-nonzero_p = nondifferentiable("nonzero", lambda xp, x: tuple(xp.nonzero(x)), many=True)
+nonzero_p = nondifferentiable(
+    "nonzero", lambda xp, x: tuple(xp.nonzero(x)), many=True, shapes_vary=True
+)
 
 
 @dataclass
@@ -87,7 +95,7 @@ def _as_int(item: Any) -> int | None:
     A scalar on a device gives None, because reading it would synchronize.
     """
     if isinstance(item, Variable):
-        item = item.value()
+        item = item.shared_value()
     if isinstance(item, Tensor):
         item = item.array
     if isinstance(item, bool | np.bool_):
@@ -147,7 +155,7 @@ def as_item(item: Any) -> Any:
     if number is not None:
         return number
     if isinstance(item, Variable):
-        item = item.value()
+        item = item.shared_value()
     if isinstance(item, list | tuple) and holds_tensors(item):
         item = as_operand(item)
     on_device = None if isinstance(item, Tensor) else device_array(item)
@@ -211,7 +219,7 @@ def _where_true(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ...]
     # A mask of length 0 selects nothing; NumPy allows it along any axis.
     fits = len(mask.shape) == len(shape) and all([m in (n, 0) for m, n in zip(mask.shape, shape)])
     if not fits:
-        raise ShapeError(
+        raise MaskError(
             f"A mask at axis {axis} must have the shape {tuple(shape)} of the axes that it "
             f"indexes. Got {mask.shape}."
         )

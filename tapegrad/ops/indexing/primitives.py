@@ -34,6 +34,7 @@ slice_p: Primitive = linear(
     lambda xp, x, *, index: x[index],
     transpose=lambda t, x_shape, *, index: unslice_p(t, index=index, shape=x_shape),
     batch=lambda size, batched, x, *, index: slice_p(x, index=(_ALL, *index)),
+    selects=True,
 )
 
 

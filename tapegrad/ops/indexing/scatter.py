@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import read_on_host, to_tensor
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ShapeError
+from tapegrad.errors import DTypeError, ShapeError
 from tapegrad.ops.creation import full_like_p, zeros_for
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing.gather import (
@@ -28,6 +29,7 @@ from tapegrad.ops.indexing.gather import (
     take_add_p,
     take_p,
 )
+from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.shape.primitives import broadcast_p, lift_unbatched, reshape_p
 
 # Replace along one axis
@@ -207,6 +209,18 @@ def like(value: Any, example: Any) -> Any:
     return as_operand(value)
 
 
+def fitted(value: Any, example: Any, name: str) -> Any:
+    """Return `like(value, example)`, or raise if the dtype of `example` cannot hold its values."""
+    value = like(value, example)
+    order = "biufc"
+    if order.find(kind_of(value)) > order.find(kind_of(example)):
+        raise DTypeError(
+            f"{name} cannot write {value.dtype} values into a tensor of {example.dtype}. Cast one "
+            f"of them: tapegrad.cast(x, '{value.dtype}')."
+        )
+    return value
+
+
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
     """Add updates at their coordinates into zeros of `shape`.
 
@@ -215,7 +229,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     """
     updates = as_operand(updates)
     index = index_operand(indices, "scatter_nd")
-    wanted = tuple(int(n) for n in shape)
+    wanted = check_wholes("shape", shape)
     flat = nd_index(updates, index, wanted, "scatter_nd")
     depth = index.shape[-1]
     if updates.shape != (*index.shape[:-1], *wanted[depth:]):
@@ -235,9 +249,11 @@ def tensor_scatter_nd_update(
     >>> tensor_scatter_nd_update([1.0, 2.0, 3.0], [[0]], [9.0]).tolist()
     [9.0, 2.0, 3.0]
     """
+    tensor = as_operand(tensor)
+    updates = fitted(updates, tensor, "tensor_scatter_nd_update")
     merged, rows, flat = _prepare(tensor, indices, updates, "tensor_scatter_nd_update")
     result = take_set_p(merged, rows, flat, axis=0)
-    return reshape_p(result, shape=tuple(as_operand(tensor).shape))
+    return reshape_p(result, shape=tuple(tensor.shape))
 
 
 def tensor_scatter_nd_add(
@@ -295,6 +311,7 @@ def tensor_scatter_nd_min(
 
 def _scatter_extreme(tensor: Any, indices: Any, updates: Any, name: str, largest: bool) -> Any:
     tensor = as_operand(tensor)
+    updates = fitted(updates, tensor, name)
     merged, rows, flat = _prepare(tensor, indices, updates, name)
     result = take_extreme_p(merged, rows, flat, largest=largest)
     return reshape_p(result, shape=tuple(tensor.shape))
@@ -311,7 +328,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Any:
         for index in indices
     ]
     first = as_operand(data[0])
-    parts = [first, *(like(part, first) for part in data[1:])]
+    parts = [first, *(fitted(part, first, "dynamic_stitch") for part in data[1:])]
     inner = tuple(first.shape[positions[0].ndim :])
     size = 1 + max((int(position.max()) for position in positions if position.size), default=-1)
     result = full_like_p(first, shape=(size, *inner), value=0, dtype=numpy_dtype(first.dtype))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.primitive.index_check import check_range, is_checking
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.convert import read_on_host
@@ -166,7 +167,7 @@ def _operands(name: str, data: Any, ids: Any) -> tuple[Any, Any]:
 
 def _unsorted(name: str, data: Any, ids: Any, num_segments: Any) -> tuple[Any, Any, int]:
     data, ids = _operands(name, data, ids)
-    num = int(num_segments)
+    num = check_whole("num_segments", num_segments, name)
     if num < 0:
         raise ArgumentError(f"{name} needs num_segments of 0 or more. Got {num}.")
     if is_checking():

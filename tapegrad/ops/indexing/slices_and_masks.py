@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values.convert import read_on_host
@@ -35,7 +36,7 @@ def slice_tensor(input_: Any, begin: Any, size: Any, name: str | None = None) ->
     [2.0, 3.0]
     """
     x = as_operand(input_)
-    starts, sizes, shape = as_shape(begin), as_shape(size), tuple(x.shape)
+    starts, sizes, shape = as_shape(begin, "begin"), as_shape(size, "size"), tuple(x.shape)
     if not len(starts) == len(sizes) == len(shape):
         raise ShapeError(
             f"slice needs a begin and a size for each of {len(shape)} axes. "
@@ -73,8 +74,8 @@ def strided_slice(
     >>> strided_slice([1.0, 2.0, 3.0, 4.0], [0], [4], [2]).tolist()
     [1.0, 3.0]
     """
-    starts, ends = as_shape(begin), as_shape(end)
-    steps = (1,) * len(starts) if strides is None else as_shape(strides)
+    starts, ends = as_shape(begin, "begin"), as_shape(end, "end")
+    steps = (1,) * len(starts) if strides is None else as_shape(strides, "strides")
     index: list[Any] = []
     for k, (start, stop, step) in enumerate(zip(starts, ends, steps, strict=True)):
         bit = 1 << k
@@ -148,7 +149,7 @@ def boolean_mask(
     [1.0, 3.0]
     """
     x = as_operand(tensor)
-    start = 0 if axis is None else normalize_axis(int(axis), len(x.shape), "boolean_mask")
+    start = 0 if axis is None else normalize_axis(axis, len(x.shape), "boolean_mask")
     if not len(as_operand(mask).shape):
         raise ShapeError("boolean_mask needs a mask with at least one axis. Got a scalar.")
     return getitem(x, (*(slice(None),) * start, mask))
@@ -226,7 +227,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Any:
     >>> unravel_index([5, 2], (2, 3)).tolist()
     [[1, 0], [2, 2]]
     """
-    index, shape = as_operand(indices), as_shape(dims)
+    index, shape = as_operand(indices), as_shape(dims, "dims")
     if not isinstance(index, Tensor) or not isinstance(index.array, np.ndarray | np.generic):
         return _unravel(index, shape)
     values = np.asarray(index)
@@ -260,7 +261,9 @@ def sequence_mask(
     if maxlen is None:
         values = read_on_host(x, "sequence_mask() without maxlen")
         maxlen = int(values.max()) if values.size else 0
-    steps = place_next_to(x, np.arange(int(maxlen)).astype(numpy_dtype(x.dtype)))
+    steps = place_next_to(
+        x, np.arange(check_whole("maxlen", maxlen, "sequence_mask")).astype(numpy_dtype(x.dtype))
+    )
     mask = less(steps, reshape_p(x, shape=(*x.shape, 1)))
     return mask if numpy_dtype(dtype).kind == "b" else cast(mask, dtype)
 

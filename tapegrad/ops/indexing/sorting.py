@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
@@ -136,12 +137,12 @@ def top_k(
     >>> values.tolist(), indices.tolist()
     ([4.0, 2.0], [1, 2])
     """
-    x = as_operand(input)
-    if not x.shape or not 0 <= int(k) <= x.shape[-1]:
+    x, k = as_operand(input), check_whole("k", k, "top_k")
+    if not x.shape or not 0 <= k <= x.shape[-1]:
         raise ArgumentError(
             f"top_k needs a last axis of at least k = {k} elements. Got shape {x.shape}."
         )
-    values, indices = top_k_p(x, k=int(k))
+    values, indices = top_k_p(x, k=k)
     return TopK(values, cast(indices, index_type))
 
 
@@ -181,7 +182,7 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: str | None = None) ->
             "in_top_k needs predictions of shape (batch, classes) and targets of shape (batch,). "
             f"Got {predictions.shape} and {targets.shape}."
         )
-    return in_top_k_p(targets, predictions, k=int(k))
+    return in_top_k_p(targets, predictions, k=check_whole("k", k, "in_top_k"))
 
 
 def _searchsorted(xp: Any, sequence: Any, values: Any, *, right: bool) -> Any:

@@ -7,13 +7,18 @@ functions without an equivalent: a silent copy to the host would cut the value o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
+from opcode import opmap
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.values.array_interface import array_interface
+from tapegrad.core.values.convert import NUMBERS, adapted
+from tapegrad.core.values.dlpack import is_elsewhere
 from tapegrad.core.values.dtypes import DType
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -32,6 +37,8 @@ from tapegrad.ops.elementwise import (
 from tapegrad.ops.interface import operator_functions
 
 Function = Callable[..., Any]
+_NUMPYS = (np.ndarray, np.generic)
+_PLAIN = NUMBERS | {Tensor, Variable}
 
 UFUNCS: dict[Any, Function] = {
     np.add: arithmetic.add,
@@ -155,7 +162,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[s
     """Call the replacement for a NumPy ufunc that was called with a tensor."""
     if method == "__call__" and not options:
         function = UFUNCS.get(ufunc)
-        if function is not None:
+        if function is not None and (len(inputs) == 1 or _takes_operators_dtype(*inputs)):
             return function(*inputs)
     try:
         return _method(ufunc, method)(*inputs, **options)
@@ -163,6 +170,56 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[s
         if any([isinstance(place, np.ndarray) for place in options.get("out", ())]):
             raise ArgumentTypeError(_ARRAY_AS_OUT.format(ufunc.__name__)) from error
         raise
+
+
+def _takes_operators_dtype(x: Any, y: Any) -> bool:
+    """Return whether the result has the dtype that an operator would give; see docs/dtypes.md.
+
+    NumPy's functions promote arrays as NumPy does. In operators an array takes the dtype of the
+    tensor, and `array * tensor` arrives here as a call of `np.multiply`.
+    """
+    if type(x) in _PLAIN and type(y) in _PLAIN:
+        return True
+    is_first = _is_ours(x)
+    if (is_first and _is_ours(y)) or type(x) in NUMBERS or type(y) in NUMBERS:
+        return True
+    ours, other = (x, y) if is_first else (y, x)
+    dtype, given = ours.dtype.dtype, _host_dtype(other)
+    try:
+        if given is None or given == dtype or np.result_type(dtype, given) == dtype:
+            return True
+    except TypeError:  # no common dtype: the operator's error says why
+        return True
+    return not is_first and _is_in_operator(sys._getframe(_USERS_FRAME))
+
+
+def _host_dtype(value: Any) -> np.dtype[Any] | None:
+    """Return the dtype that NumPy gives a value on the host; None if it holds no numbers."""
+    if not isinstance(value, _NUMPYS):
+        on_device = find_backend(type(value)) is not None or is_elsewhere(value)
+        if isinstance(value, str | bytes) or on_device or adapted(value) is not value:
+            return None
+        try:
+            value = np.asarray(value)
+        except (TypeError, ValueError):
+            return None
+    dtype: np.dtype[Any] = value.dtype
+    return dtype if dtype.kind in "biufc" else None
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether this is a tensor, a variable or a batched value."""
+    return isinstance(getattr(value, "dtype", None), DType)
+
+
+_USERS_FRAME = 3
+"""The frames between that of NumPy's caller and the function above: two of the protocol."""
+_OPERATORS = {opmap[name] for name in ("BINARY_OP", "COMPARE_OP")}
+
+
+def _is_in_operator(frame: Any) -> bool:
+    """Return whether a frame is at an operator such as `*`, not at a call."""
+    return frame.f_code.co_code[frame.f_lasti] in _OPERATORS
 
 
 def call_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops.elementwise import arithmetic, bits, comparison, magnitude, powers, rounding
-from tapegrad.ops.indexing.functions import getitem, iterate, setitem
+from tapegrad.ops.indexing.functions import augmented, getitem, iterate, setitem
 from tapegrad.ops.interface import operator_functions, variable_slices
 from tapegrad.ops.interface.array_methods import bind_methods
 from tapegrad.ops.interface.reflected_operators import as_operator
@@ -162,6 +162,10 @@ def bind_operators(array_type: Any) -> None:
         setattr(array_type, f"__{name}__", unary)
     for name, compare in COMPARISONS.items():
         setattr(array_type, f"__{name}__", compare)
+    if array_type not in (Variable, IndexedSlices):
+        for name, operator in OPERATORS.items():
+            if name != "divmod":
+                setattr(array_type, f"__i{name}__", augmented(operator))
     for name, item in (VARIABLE_ITEMS if array_type is Variable else ITEMS).items():
         setattr(array_type, f"__{name}__", item)
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.recorder import EMPTY, note_cut, using_stack
+from tapegrad.core.update_lock import updating
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing import scatter
 from tapegrad.ops.indexing.functions import getitem, index_update
@@ -32,6 +33,11 @@ class VariableSlice(Tensor):
     index: Any
     variable: Variable
 
+    why_read_only = (
+        "This is a copy of a slice of a Variable, and writing to it would not change the "
+        "Variable. Write `v[0, 1] = x` instead of `v[0][1] = x`."
+    )
+
     def assign(
         self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
     ) -> Any:
@@ -42,26 +48,22 @@ class VariableSlice(Tensor):
         self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
     ) -> Any:
         """Add to this slice of the variable; return the variable."""
-        new = _on_state(self.variable, arithmetic.add, self.index, delta, "assign_add")
-        return _replace(self.variable, self.index, new, "assign_add", read_value)
+        with updating:
+            new = _on_state(self.variable, arithmetic.add, self.index, delta, "assign_add")
+            return _replace(self.variable, self.index, new, "assign_add", read_value)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
     ) -> Any:
         """Subtract from this slice of the variable; return the variable."""
-        new = _on_state(self.variable, arithmetic.subtract, self.index, delta, "assign_sub")
-        return _replace(self.variable, self.index, new, "assign_sub", read_value)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise ArgumentError(
-            "This is a copy of a slice of a Variable, and writing to it would not change the "
-            "Variable. Write `v[0, 1] = x` instead of `v[0][1] = x`."
-        )
+        with updating:
+            new = _on_state(self.variable, arithmetic.subtract, self.index, delta, "assign_sub")
+            return _replace(self.variable, self.index, new, "assign_sub", read_value)
 
 
 def variable_getitem(variable: Variable, index: Any) -> VariableSlice:
     """Return `variable[index]` as a tensor with `assign` methods."""
-    part = getitem(variable.value(), index)
+    part = getitem(variable.shared_value(), index)
     result: VariableSlice = object.__new__(VariableSlice)
     result.array, result.node = part.array, part.node
     result.index, result.variable = index, variable
@@ -81,7 +83,7 @@ def _on_state(
 
 
 def _replace(variable: Variable, index: Any, value: Any, method: str, read_value: bool) -> Any:
-    with using_stack(EMPTY):
+    with updating, using_stack(EMPTY):
         plain = _detached(value, variable, method)
         variable.array = index_update(wrap(variable.array), index, plain).array
     return variable._after_assign(read_value)
@@ -132,7 +134,7 @@ def _slices(method: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _scatter(
     variable: Variable, function: Callable[..., Any], indices: Any, updates: Any, method: str
 ) -> Any:
-    with using_stack(EMPTY):
+    with updating, using_stack(EMPTY):
         plain = _detached(updates, variable, method)
         variable.array = function(wrap(variable.array), indices, plain).array
     return variable._after_assign(True)

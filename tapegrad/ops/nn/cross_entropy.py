@@ -51,8 +51,12 @@ def _dense_forward(xp: Any, x: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def _dense_backward(xp: Any, t: Any, x: Any, labels: Any, log_total: Any) -> Any:
-    weights = xp.exp(x - log_total[..., None]) * xp.sum(labels, axis=-1, keepdims=True)
-    return t[..., None] * (weights - labels)
+    weights = xp.exp(x - log_total[..., None])
+    # The sum of the weights is close to 1; dividing by it removes the rounding error of log_total.
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    total = xp.where(total == 0, xp.ones_like(total), total)
+    scale = xp.sum(labels, axis=-1, keepdims=True) / total
+    return t[..., None] * (weights * scale - labels)
 
 
 def _with_gradient(loss: Primitive, gradient: Primitive, keeps_input: bool) -> Any:
@@ -73,6 +77,7 @@ sparse_cross_entropy_p = Primitive("sparse_cross_entropy", _sparse_forward, many
 sparse_cross_entropy_gradient_p = Primitive("sparse_cross_entropy_gradient", _sparse_backward)
 cross_entropy_p = Primitive("cross_entropy", _dense_forward, many=True)
 cross_entropy_gradient_p = Primitive("cross_entropy_gradient", _dense_backward)
+sparse_cross_entropy_p.real_only = cross_entropy_p.real_only = True
 # The loss and its gradient together, for programs that know the cotangent before the loss.
 sparse_cross_entropy_and_gradient_p = nondifferentiable(
     "sparse_cross_entropy_and_gradient",

@@ -81,7 +81,7 @@ def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape
     if any(n is None for n in noise_shape):
         noise_shape = [n if m is None else m for m, n in zip(noise_shape, shape, strict=True)]
-    wanted = as_shape(noise_shape)
+    wanted = as_shape(noise_shape, "noise_shape")
     if len(wanted) > len(shape) or any(m not in (1, n) for m, n in zip(wanted[::-1], shape[::-1])):
         raise ShapeError(f"noise_shape must broadcast to {shape}. Got {wanted}.")
     return wanted

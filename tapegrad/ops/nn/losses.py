@@ -10,6 +10,7 @@ from typing import Any
 
 from tapegrad.core.primitive.index_check import check_range, is_checking
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.elementwise.comparison import greater
@@ -28,6 +29,13 @@ def like(values: Any, other: Any) -> Any:
     return in_dtype(as_operand(values), other.dtype)
 
 
+def real_pair(name: str, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two real operands, the first one with the dtype of the second."""
+    first, second = as_operand(first), as_operand(second)
+    require_real(name, first, second)
+    return in_dtype(first, second.dtype), second
+
+
 def sparse_softmax_cross_entropy_with_logits(
     labels: Any, logits: Any, name: str | None = None
 ) -> Any:
@@ -41,6 +49,7 @@ def sparse_softmax_cross_entropy_with_logits(
     '0.6931'
     """
     x, y = as_operand(logits), as_operand(labels)
+    require_real("sparse_softmax_cross_entropy_with_logits", x)
     if not is_integer(y):
         raise ArgumentTypeError(
             f"labels must be class indices of an integer dtype. Got {y.dtype}; for class "
@@ -68,8 +77,7 @@ def softmax_cross_entropy_with_logits(
     >>> f"{loss.numpy()[0]:.4f}"
     '0.6931'
     """
-    x = as_operand(logits)
-    y = like(labels, x)
+    y, x = real_pair("softmax_cross_entropy_with_logits", labels, logits)
     axis = normalize_axis(axis, len(x.shape), "softmax_cross_entropy_with_logits")
     if y.shape != x.shape:
         try:
@@ -94,8 +102,7 @@ def sigmoid_cross_entropy_with_logits(
     '0.6931'
     """
     _check_given("sigmoid_cross_entropy_with_logits", labels, logits)
-    x = as_operand(logits)
-    y = like(labels, x)
+    y, x = real_pair("sigmoid_cross_entropy_with_logits", labels, logits)
     return softplus(x) - y * x
 
 
@@ -108,8 +115,8 @@ def weighted_cross_entropy_with_logits(
     '1.3863'
     """
     _check_given("weighted_cross_entropy_with_logits", labels, logits)
-    x = as_operand(logits)
-    y = like(labels, x)
+    y, x = real_pair("weighted_cross_entropy_with_logits", labels, logits)
+    require_real("weighted_cross_entropy_with_logits", pos_weight)
     weight = 1 + (like(pos_weight, x) - 1) * y
     return (1 - y) * x + weight * softplus(-x)
 
@@ -140,8 +147,7 @@ def log_poisson_loss(
     >>> float(log_poisson_loss(targets=2.0, log_input=0.0))
     1.0
     """
-    c = as_operand(log_input)
-    z = like(targets, c)
+    z, c = real_pair("log_poisson_loss", targets, log_input)
     loss = exp(c) - z * c
     if not compute_full_loss:
         return loss

@@ -12,7 +12,8 @@ from tapegrad.ops.elementwise.magnitude import abs as absolute
 from tapegrad.ops.elementwise.powers import rsqrt, square, squared_difference
 from tapegrad.ops.elementwise.selection import clip, maximum, where
 from tapegrad.ops.elementwise.sigmoids import softplus
-from tapegrad.ops.nn.losses import like
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.nn.losses import like, real_pair
 from tapegrad.ops.reduction.primitives import all as all_of, max as maximum_of, mean
 from tapegrad.ops.shape.primitives import sum_p
 
@@ -20,8 +21,9 @@ _EPSILON = 1e-7
 
 
 def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    predicted = as_operand(y_pred)
-    return like(y_true, predicted), predicted
+    """Return targets in the dtype of the predictions; complex targets stay complex."""
+    true, predicted = as_operand(y_true), as_operand(y_pred)
+    return true if is_complex(true) else like(true, predicted), predicted
 
 
 def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
@@ -59,7 +61,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
     >>> float(mean_squared_logarithmic_error([0.0], [0.0]))
     0.0
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("mean_squared_logarithmic_error", y_true, y_pred)
     first = log1p(maximum(predicted, _EPSILON))
     second = log1p(maximum(true, _EPSILON))
     return mean(square(first - second), axis=-1)
@@ -71,7 +73,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
     >>> float(huber([0.0, 0.0], [1.0, 3.0]))
     1.5
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("huber", y_true, y_pred)
     error = predicted - true
     inner = clip(error, -delta, delta)
     # inner * (error - inner / 2) is e * e / 2 inside and delta * (|e| - delta / 2) outside.
@@ -84,7 +86,7 @@ def log_cosh(y_true: Any, y_pred: Any) -> Any:
     >>> float(log_cosh([0.0], [0.0]))
     0.0
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("log_cosh", y_true, y_pred)
     error = predicted - true
     return mean(error + softplus(-2.0 * error) - math.log(2.0), axis=-1)
 
@@ -101,7 +103,7 @@ def hinge(y_true: Any, y_pred: Any) -> Any:
     >>> float(hinge([-1.0, 1.0], [0.5, 0.5]))
     1.0
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("hinge", y_true, y_pred)
     return mean(maximum(1.0 - _signs(true) * predicted, 0.0), axis=-1)
 
 
@@ -111,7 +113,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Any:
     >>> float(squared_hinge([-1.0, 1.0], [0.5, 0.5]))
     1.25
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("squared_hinge", y_true, y_pred)
     return mean(square(maximum(1.0 - _signs(true) * predicted, 0.0)), axis=-1)
 
 
@@ -121,7 +123,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
     >>> float(categorical_hinge([0.0, 1.0], [0.5, 0.5]))
     1.0
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("categorical_hinge", y_true, y_pred)
     right = sum_p(true * predicted, axis=(len(predicted.shape) - 1,), keepdims=False)
     wrong = maximum_of((1.0 - true) * predicted, axis=-1)
     return maximum(wrong - right + 1.0, 0.0)
@@ -133,7 +135,7 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Any:
     >>> float(kl_divergence([0.5, 0.5], [0.5, 0.5]))
     0.0
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("kl_divergence", y_true, y_pred)
     true, predicted = clip(true, _EPSILON, 1.0), clip(predicted, _EPSILON, 1.0)
     terms = true * log(true / predicted)
     return sum_p(terms, axis=(len(terms.shape) - 1,), keepdims=False)
@@ -145,7 +147,7 @@ def poisson(y_true: Any, y_pred: Any) -> Any:
     >>> f"{float(poisson([1.0], [1.0])):.4f}"
     '1.0000'
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("poisson", y_true, y_pred)
     return mean(predicted - true * log(predicted + _EPSILON), axis=-1)
 
 
@@ -157,7 +159,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
     >>> f"{float(cosine_similarity([1.0, 1.0], [2.0, 2.0])):.4f}"
     '-1.0000'
     """
-    true, predicted = _pair(y_true, y_pred)
+    true, predicted = real_pair("cosine_similarity", y_true, y_pred)
     at = normalize_axis(axis, len(predicted.shape), "cosine_similarity")
     return -sum_p(_unit(true, at) * _unit(predicted, at), axis=(at,), keepdims=False)
 

@@ -11,6 +11,9 @@ from typing import Any
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
+from tapegrad.ops.elementwise.exponential import exp, log
+from tapegrad.ops.kinds import is_complex, require_floating
+from tapegrad.ops.reduction.logsumexp import largest_finite
 from tapegrad.ops.shape.primitives import lift_unbatched, sum_p
 
 
@@ -47,6 +50,7 @@ def _log_softmax_gradient(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
 softmax_p = Primitive("softmax", _softmax)
 softmax_gradient_p = Primitive("softmax_gradient", _softmax_gradient)
 log_softmax_p = Primitive("log_softmax", _log_softmax)
+softmax_p.real_only = log_softmax_p.real_only = True
 log_softmax_gradient_p = Primitive("log_softmax_gradient", _log_softmax_gradient)
 
 
@@ -96,7 +100,13 @@ def _prepare(logits: Any, axis: int | None, name: str) -> tuple[Any, int]:
     x = as_operand(logits)
     if not x.shape:
         raise ShapeError(f"{name} takes tensors of at least one dimension. Got a scalar.")
+    require_floating(name, x)
     return x, normalize_axis(-1 if axis is None else axis, len(x.shape), name)
+
+
+def _complex_shifted(x: Any, axis: int) -> Any:
+    """Return x minus the number with the largest real part; the primitives are real."""
+    return x - largest_finite(x, (axis,)) if x.shape[axis] else x
 
 
 def softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> Any:
@@ -106,6 +116,9 @@ def softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> Any:
     [0.5, 0.5, 0.0]
     """
     x, axis = _prepare(logits, axis, "softmax")
+    if is_complex(x):
+        terms = exp(_complex_shifted(x, axis))
+        return terms / _row_sum(terms, axis)
     return softmax_p(x, axis=axis)
 
 
@@ -116,4 +129,7 @@ def log_softmax(logits: Any, axis: int | None = -1, name: str | None = None) -> 
     [-1000.0, 0.0]
     """
     x, axis = _prepare(logits, axis, "log_softmax")
+    if is_complex(x):
+        shifted = _complex_shifted(x, axis)
+        return shifted - log(_row_sum(exp(shifted), axis))
     return log_softmax_p(x, axis=axis)

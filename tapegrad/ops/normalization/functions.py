@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tapegrad.core.argument_checks import check_count
 from tapegrad.core.primitive.operand import as_operand, normalize_axes
+from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.convolution.arguments import channels_to_end, channels_to_front, is_channels_first
 from tapegrad.ops.convolution.pooling import avg_pool_p
@@ -71,6 +73,7 @@ def layer_norm(
     [[-1.0, 2.0]]
     """
     x = as_operand(x)
+    require_real("layer_norm", x, gain, bias)
     axes, shape = _axes_and_shape(x.shape, axis, "layer_norm")
     return _normalize(x, gain, bias, shape, axes, epsilon, center=True)[0]
 
@@ -84,6 +87,7 @@ def rms_norm(
     [[1.0, -1.0]]
     """
     x = as_operand(x)
+    require_real("rms_norm", x, gain)
     axes, shape = _axes_and_shape(x.shape, axis, "rms_norm")
     return _normalize(x, gain, None, shape, axes, epsilon, center=False)[0]
 
@@ -100,6 +104,7 @@ def batch_norm(
     [-2.0, 2.0]
     """
     x = as_operand(x)
+    require_real("batch_norm", x, gain, bias)
     axes = tuple(range(len(x.shape) - 1))
     shape = (*[1] * len(axes), x.shape[-1])
     return _normalize(x, gain, bias, shape, axes, epsilon, center=True)[0]
@@ -114,6 +119,7 @@ def instance_norm(
     [-1.0, 1.0]
     """
     x = as_operand(x)
+    require_real("instance_norm", x, gain, bias)
     if len(x.shape) < 3:
         raise ShapeError(
             "instance_norm takes [batch, *spatial, channels], at least 3 dimensions. "
@@ -138,6 +144,7 @@ def group_norm(
     [[-1.0, 1.0, -1.0, 1.0]]
     """
     x = as_operand(x)
+    require_real("group_norm", x, gain, bias)
     *lead, channels = x.shape
     if groups < 1 or channels % groups:
         raise ArgumentError(
@@ -196,6 +203,7 @@ def fused_batch_norm(
     ([-1.0, 1.0], 2.0, 2.0)
     """
     x = as_operand(x)
+    require_real("fused_batch_norm", x, scale, offset)
     rank = len(x.shape)
     first = rank > 2 and is_channels_first(data_format, rank - 2, "fused_batch_norm")
     x = channels_to_end(x) if first else x
@@ -236,6 +244,11 @@ def local_response_normalization(
     ['0.600', '0.800']
     """
     x = as_operand(input)
+    require_real("local_response_normalization", x)
+    if not x.shape:
+        raise ShapeError("local_response_normalization needs an axis of channels. Got a scalar.")
+    radius = check_count("depth_radius", depth_radius, "local_response_normalization")
+    depth_radius = min(radius, x.shape[-1])  # a larger one reaches no more channels
     window = 2 * depth_radius + 1
     rows = reshape_p(x * x, shape=(prod(x.shape[:-1]), x.shape[-1], 1))
     averages = avg_pool_p(

@@ -100,6 +100,7 @@ def _standardize(xp: Any, x: Any, *, axes: Axes, epsilon: float, center: bool) -
 normalize_p = Primitive("normalize", _normalize, many=True)
 normalize_gradient_p = Primitive("normalize_gradient", normalize_gradient, many=True)
 standardize_p = Primitive("standardize", _standardize, many=True)
+normalize_p.real_only = standardize_p.real_only = True
 
 
 def _average(x: Any, axes: Axes) -> Any:

@@ -38,6 +38,7 @@ def _normalize_relu_gradient(
 
 
 normalize_relu_p = Primitive("normalize_relu", _normalize_relu, many=True)
+normalize_relu_p.real_only = True
 normalize_relu_gradient_p = Primitive(
     "normalize_relu_gradient", _normalize_relu_gradient, many=True
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.fastpath import two_operands
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.values.tensor import Tensor
@@ -42,11 +43,11 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
+    a_is_sparse: Any = False,
+    b_is_sparse: Any = False,
     output_type: Any = None,
-    grad_a: bool = False,
-    grad_b: bool = False,
+    grad_a: Any = False,
+    grad_b: Any = False,
     name: str | None = None,
 ) -> Any:
     """Return the matrix product; leading axes broadcast, and vectors work as in NumPy.
@@ -238,7 +239,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
 
 def _contracted(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
     if isinstance(axes, int) or getattr(axes, "ndim", None) == 0:
-        count = int(axes)
+        count = check_whole("axes", axes, "tensordot")
         if not 0 <= count <= min(rank_a, rank_b):
             raise ShapeError(
                 f"tensordot cannot contract {count} axes of tensors with {rank_a} and {rank_b} "
@@ -255,7 +256,7 @@ def _contracted(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[in
 
 
 def _as_list(part: Any) -> list[int]:
-    return [int(axis) for axis in part] if hasattr(part, "__len__") else [int(part)]
+    return [*check_wholes("axes", part, "tensordot")]
 
 
 def _as_matrix(x: Any, order: tuple[int, ...], shape: tuple[int, int]) -> Any:

@@ -24,7 +24,7 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) ->
 
 # Two matrices. Every dense layer uses this product, so its rules save as little as possible.
 
-plane_p = Primitive("matmul", _matmul)
+plane_p = Primitive("matmul", _matmul, selects=False)
 
 
 def _plane_vjp_a(t: Any, x2: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
@@ -59,7 +59,7 @@ _set_product_jvps(plane_p)
 
 # Stacks of matrices. Leading axes broadcast; the rules sum over broadcast axes.
 
-stack_p = Primitive("matmul_stack", _matmul)
+stack_p = Primitive("matmul_stack", _matmul, selects=False)
 
 
 def _stack_vjp_a(
@@ -152,7 +152,7 @@ def _matvec(xp: Any, a: Any, x: Any, *, transpose: bool) -> Any:
     return xp.matmul(x, a) if transpose else xp.matmul(a, x)
 
 
-matvec_p = Primitive("matvec", _matvec)
+matvec_p = Primitive("matvec", _matvec, selects=False)
 
 
 def _matvec_vjp_a(t: Any, x2: Any, *, transpose: bool) -> Any:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import refuse
 from tapegrad.core.values import host
 from tapegrad.core.values.device import current_device
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -16,6 +20,30 @@ from tapegrad.ops.random import primitives as random_primitives
 
 _WORD = 1 << 64
 _DEFAULT_SEED = 87654321
+
+
+Skips = dict[int, list[int]]
+_skips: ContextVar[Skips | None] = ContextVar("tapegrad_skipped_draws", default=None)
+
+
+@contextmanager
+def skipping_draws(skips: Skips) -> Iterator[None]:
+    """Skip so many draws after each draw in the block, by the numbers of generators' states.
+
+    Code that runs a second time skips what it drew the first time for values that exist now.
+
+    >>> generator, other = Generator.from_seed(1), Generator.from_seed(1)
+    >>> with skipping_draws({generator.state.number: [2]}):
+    ...     _ = generator.normal([])
+    >>> other.skip(3)
+    >>> float(generator.normal([])) == float(other.normal([]))
+    True
+    """
+    token = _skips.set(skips)
+    try:
+        yield
+    finally:
+        _skips.reset(token)
 
 
 class Generator:
@@ -76,7 +104,15 @@ class Generator:
         """Return the state for one draw, on the current device, and advance it."""
         array = self.state.array
         self.state.assign_add(self._step, read_value=False)
+        skips = _skips.get()
+        if skips is not None:
+            self._skip_after_draw(skips)
         return wrap(host.move(array, current_device()))
+
+    def _skip_after_draw(self, skips: Skips) -> None:
+        left = skips.get(self.state.number)
+        if left:
+            self.skip(left.pop(0))
 
     def normal(
         self,
@@ -205,6 +241,8 @@ def set_global_generator(generator: Generator) -> None:
     >>> get_global_generator().key
     3
     """
+    if not isinstance(generator, Generator):
+        refuse("set_global_generator", "generator", generator, "a tapegrad.random.Generator")
     _globals.generator = generator
 
 

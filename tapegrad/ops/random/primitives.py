@@ -6,11 +6,11 @@ A state is a uint64 tensor `[seed, offset]`; the kernels return the same numbers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_count, check_wholes
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import Primitive
@@ -101,13 +101,9 @@ def _draw_with(source: Source, primitive: Primitive, parameter: Any, **params: A
     return primitive(state, parameter, **params)
 
 
-def as_shape(shape: Any) -> Shape:
+def as_shape(shape: Any, name: str = "shape") -> Shape:
     """Return a shape as a tuple of ints, from a number, a sequence or an integer tensor."""
-    if isinstance(shape, Sequence):
-        return tuple(int(n) for n in shape)
-    if getattr(shape, "ndim", 0) == 1:
-        return tuple(int(n) for n in np.asarray(shape))
-    return (int(shape),)
+    return check_wholes(name, shape)
 
 
 def _floating(dtype: Any, name: str) -> DType:
@@ -206,7 +202,11 @@ def draw_categorical(source: Source, logits: Any, num_samples: int, dtype: Any) 
         )
     wanted = as_dtype("int64" if dtype is None else dtype)
     return _draw_with(
-        source, random_categorical_p, x, num_samples=int(num_samples), dtype=wanted.dtype
+        source,
+        random_categorical_p,
+        x,
+        num_samples=check_count("num_samples", num_samples, "categorical"),
+        dtype=wanted.dtype,
     )
 
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.elementwise.no_nan import multiply_no_nan
 from tapegrad.ops.shape.primitives import reshape_p
 
 Axes = tuple[int, ...]
@@ -25,6 +28,17 @@ def count_over(shape: tuple[int, ...], axis: Axes) -> int:
 def spread(value: Any, shape: tuple[int, ...], axis: Axes, keepdims: bool) -> Any:
     """Restore the reduced axes with length 1, so that `value` broadcasts against the operand."""
     return value if keepdims else reshape_p(value, shape=kept_shape(shape, axis))
+
+
+def spread_times(t: Any, slope: Any, axis: Axes, keepdims: bool) -> Any:
+    """Return a cotangent times the slopes of all elements; 0 where t is 0, even if a slope is NaN.
+
+    Slopes have the shape of the operand.
+    """
+    wide = spread(t, slope.shape, axis, keepdims)
+    if isinstance(t, np.ndarray | np.generic) and np.count_nonzero(t) == t.size:
+        return wide * slope
+    return multiply_no_nan(slope, wide)
 
 
 def batch_over_axes(primitive: Primitive) -> Callable[..., Any]:

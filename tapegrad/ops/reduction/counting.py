@@ -31,7 +31,7 @@ def _unique(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     return position, number, xp.take(xp.sum(xp.astype(same, xp.int64), axis=1), position)
 
 
-unique_p = nondifferentiable("unique", _unique, many=True)
+unique_p = nondifferentiable("unique", _unique, many=True, shapes_vary=True)
 
 
 class Unique(NamedTuple):

@@ -143,7 +143,7 @@ def argmax(
     >>> argmax([[1.0, 9.0], [8.0, 2.0]]).tolist()
     [1, 0]
     """
-    return _as(reduction_primitives.argmax(input, 0 if axis is None else int(axis)), output_type)
+    return _as(reduction_primitives.argmax(input, 0 if axis is None else axis), output_type)
 
 
 def argmin(
@@ -154,7 +154,7 @@ def argmin(
     >>> argmin([[1.0, 9.0], [8.0, 2.0]], axis=1).tolist()
     [0, 1]
     """
-    return _as(reduction_primitives.argmin(input, 0 if axis is None else int(axis)), output_type)
+    return _as(reduction_primitives.argmin(input, 0 if axis is None else axis), output_type)
 
 
 def count_nonzero(

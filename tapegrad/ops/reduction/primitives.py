@@ -12,7 +12,14 @@ from tapegrad.core.primitive.fastpath import one_operand
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.ops.elementwise.arithmetic import divide
-from tapegrad.ops.reduction.axes import Axes, batch_over_axes, count_over, kept_shape, spread
+from tapegrad.ops.reduction.axes import (
+    Axes,
+    batch_over_axes,
+    count_over,
+    kept_shape,
+    spread,
+    spread_times,
+)
 from tapegrad.ops.reduction.cumulative import cumprod_p
 from tapegrad.ops.shape.primitives import broadcast_p, lift_unbatched, permute_p, reshape_p, sum_p
 
@@ -58,7 +65,7 @@ def _prod(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 prod_p = Primitive("prod", _prod)
 prod_p.vjps(
-    lambda t, x, *, axis, keepdims: spread(t, x.shape, axis, keepdims) * _product_of_others(x, axis)
+    lambda t, x, *, axis, keepdims: spread_times(t, _product_of_others(x, axis), axis, keepdims)
 )
 prod_p.jvps(
     lambda t, x, *, axis, keepdims: sum_p(
@@ -266,7 +273,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 def _arg(primitive: Primitive, x: Any, axis: int | None, keepdims: bool) -> Any:
     x = as_operand(x)
     rank = len(x.shape)
-    if axis is None:
+    if axis is None or (rank == 0 and axis in (0, -1)):  # NumPy takes a number for one row
         index = primitive(reshape_p(x, shape=(count_over(x.shape, tuple(range(rank))),)), axis=0)
         return reshape_p(index, shape=(1,) * rank) if keepdims else index
     index = primitive(x, axis=normalize_axis(axis, rank, primitive.name))

@@ -8,8 +8,8 @@ from tapegrad.core.primitive.operand import as_operand, normalize_axes
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.ops.casting.cast import cast_like
 from tapegrad.ops.elementwise.arithmetic import conj
-from tapegrad.ops.elementwise.no_nan import divide_no_nan
-from tapegrad.ops.reduction.axes import Axes, batch_over_axes, spread
+from tapegrad.ops.elementwise.no_nan import divide_no_nan, guard
+from tapegrad.ops.reduction.axes import Axes, batch_over_axes, spread_times
 from tapegrad.ops.shape.primitives import sum_p
 
 
@@ -29,7 +29,7 @@ def _real_inner(t: Any, x: Any, y: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 sum_of_squares_p = Primitive("sum_of_squares", _sum_of_squares)
-sum_of_squares_p.vjps(lambda t, x, *, axis, keepdims: 2 * spread(t, x.shape, axis, keepdims) * x)
+sum_of_squares_p.vjps(lambda t, x, *, axis, keepdims: spread_times(2 * t, x, axis, keepdims))
 sum_of_squares_p.jvps(lambda t, x, y, *, axis, keepdims: 2 * _real_inner(t, x, y, axis, keepdims))
 sum_of_squares_p.batch(batch_over_axes(sum_of_squares_p))
 
@@ -39,7 +39,9 @@ euclidean_norm_p = Primitive(
     lambda xp, x, *, axis, keepdims: xp.sqrt(_sum_of_squares(xp, x, axis=axis, keepdims=keepdims)),
 )
 euclidean_norm_p.vjps(
-    lambda t, x, y, *, axis, keepdims: spread(divide_no_nan(t, y), x.shape, axis, keepdims) * x
+    lambda t, x, y, *, axis, keepdims: spread_times(
+        guard(divide_no_nan(t, y), t), x, axis, keepdims
+    )
 )
 euclidean_norm_p.jvps(
     lambda t, x, y, *, axis, keepdims: divide_no_nan(_real_inner(t, x, y, axis, keepdims), y)

@@ -11,7 +11,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.elementwise.arithmetic import add, multiply
 
-add_n_p = Primitive("add_n", lambda xp, *arrays: reduce(lambda a, b: a + b, arrays))
+add_n_p = Primitive("add_n", lambda xp, *arrays: reduce(lambda a, b: a + b, arrays), selects=False)
 add_n_p.broadcasts = add_n_p.by_element = True
 
 

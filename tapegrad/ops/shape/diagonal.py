@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
@@ -14,7 +15,7 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like_p, numpy_dtype_of
 from tapegrad.ops.indexing.gather import place_next_to, take_p
 from tapegrad.ops.indexing.primitives import slice_p
-from tapegrad.ops.indexing.scatter import like, take_set_p
+from tapegrad.ops.indexing.scatter import fitted, take_set_p
 from tapegrad.ops.shape.functions import moveaxis, ravel
 from tapegrad.ops.shape.joining import concat_p
 from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
@@ -33,6 +34,7 @@ band_p: Primitive = linear(
     _band,
     transpose=lambda t, *, low, high: band_p(t, low=low, high=high),
     batch=lambda size, batched, x, *, low, high: band_p(x, low=low, high=high),
+    selects=True,
 )
 
 
@@ -49,7 +51,7 @@ def tril(m: Any, k: int = 0) -> Any:
     >>> tril([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 0.0], [3.0, 4.0]]
     """
-    return band_p(_matrix(m, "tril"), low=None, high=int(k))
+    return band_p(_matrix(m, "tril"), low=None, high=check_whole("k", k, "tril"))
 
 
 def triu(m: Any, k: int = 0) -> Any:
@@ -58,7 +60,7 @@ def triu(m: Any, k: int = 0) -> Any:
     >>> triu([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 2.0], [0.0, 4.0]]
     """
-    return band_p(_matrix(m, "triu"), low=int(k), high=None)
+    return band_p(_matrix(m, "triu"), low=check_whole("k", k, "triu"), high=None)
 
 
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
@@ -67,7 +69,8 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     >>> band_part([[1.0, 2.0], [3.0, 4.0]], 0, 0).tolist()
     [[1.0, 0.0], [0.0, 4.0]]
     """
-    lower, upper = int(num_lower), int(num_upper)
+    lower = check_whole("num_lower", num_lower, "band_part")
+    upper = check_whole("num_upper", num_upper, "band_part")
     return band_p(
         _matrix(input, "band_part"),
         low=None if lower < 0 else -lower,
@@ -79,7 +82,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _diagonal_range(k: Any) -> tuple[int, int]:
-    ends = [int(end) for end in np.reshape(np.asarray(k), -1)]
+    ends = check_wholes("k", k)
     if len(ends) not in (1, 2) or ends[0] > ends[-1]:
         raise ArgumentError(f"k must be one diagonal or a pair (lowest, highest). Got {k}.")
     return ends[0], ends[-1]
@@ -157,7 +160,7 @@ def matrix_set_diag(
     [[0.0, 2.0], [3.0, 0.0]]
     """
     x = _matrix(input, "matrix_set_diag")
-    new = like(diagonal, x)
+    new = fitted(diagonal, x, "matrix_set_diag")
     rows, columns = x.shape[-2:]
     positions, _ = _flat_positions(rows, columns, k, align)
     wanted = (*x.shape[:-2], *positions.shape)
@@ -200,7 +203,9 @@ def matrix_diag(
     if len(x.shape) < inner:
         raise ShapeError(f"matrix_diag needs at least {inner} axes. Got {x.shape}.")
     lead, length = tuple(x.shape[:-inner]), x.shape[-1]
-    rows, columns = _size_for(length, low, high, int(num_rows), int(num_cols))
+    rows, columns = _size_for(
+        length, low, high, check_whole("num_rows", num_rows), check_whole("num_cols", num_cols)
+    )
     dtype = numpy_dtype_of(x)
     blank = full_like_p(x, shape=(*lead, rows, columns), value=padding_value, dtype=dtype)
     return matrix_set_diag(blank, x, k=k, align=align)
@@ -300,4 +305,4 @@ def fill_diagonal(a: Any, val: Any) -> Any:
     """
     x = _matrix(a, "fill_diagonal")
     shape = (*x.shape[:-2], min(x.shape[-2:]))
-    return matrix_set_diag(x, broadcast_p(like(val, x), shape=shape))
+    return matrix_set_diag(x, broadcast_p(fitted(val, x, "fill_diagonal"), shape=shape))

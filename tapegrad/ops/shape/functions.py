@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.values.device import resolve_device
@@ -80,7 +81,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     >>> broadcast_static_shape((2, 1), (3,))
     (2, 3)
     """
-    first, second = as_shape(shape_x), as_shape(shape_y)
+    first, second = as_shape(shape_x, "shape_x"), as_shape(shape_y, "shape_y")
     try:
         return TensorShape(np.broadcast_shapes(first, second))
     except ValueError as error:
@@ -116,7 +117,7 @@ def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Any:
     (3, 1)
     """
     x = as_operand(x)
-    order = None if axes is None else tuple([int(a) for a in axes])
+    order = None if axes is None else check_wholes("axes", axes)
     return permute_p(x, axes=_permutation(order, len(x.shape)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import register_tensor_conversion_function, to_tensor
@@ -15,8 +16,10 @@ from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.indexing.primitives import expand_ellipsis, slice_p
 from tapegrad.ops.shape.primitives import lift_unbatched, reshape_p
 
-concat_p = Primitive("concat", lambda xp, *arrays, axis, sizes: xp.concat(arrays, axis=axis))
-stack_p = Primitive("stack", lambda xp, *arrays, axis: xp.stack(arrays, axis=axis))
+concat_p = Primitive(
+    "concat", lambda xp, *arrays, axis, sizes: xp.concat(arrays, axis=axis), selects=False
+)
+stack_p = Primitive("stack", lambda xp, *arrays, axis: xp.stack(arrays, axis=axis), selects=False)
 
 
 def _split(xp: Any, x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
@@ -116,7 +119,7 @@ def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
     """
     one = isinstance(values, Tensor | Variable) or type(values) in INTERPRETERS
     parts = as_operands([values] if one else values, "concat")
-    axis = normalize_axis(int(axis), len(parts[0].shape), "concat")
+    axis = normalize_axis(axis, len(parts[0].shape), "concat")
     if len({len(part.shape) for part in parts}) > 1 or not parts[0].shape:
         raise ShapeError(
             "concat needs tensors of equal rank, at least 1. "
@@ -132,7 +135,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
     (2,)
     """
     parts = as_operands(values, "stack")
-    axis = normalize_axis(int(axis), len(parts[0].shape) + 1, "stack")
+    axis = normalize_axis(axis, len(parts[0].shape) + 1, "stack")
     if len({tuple(part.shape) for part in parts}) > 1:
         raise ShapeError(
             "stack needs tensors of equal shape. "
@@ -154,21 +157,21 @@ def split(
     [1, 2]
     """
     x = as_operand(value)
-    axis = normalize_axis(int(axis), len(x.shape), "split")
+    axis = normalize_axis(axis, len(x.shape), "split")
     sizes = _sizes(num_or_size_splits, x.shape[axis])
     return list(split_p(x, axis=axis, sizes=sizes))
 
 
 def _sizes(wanted: Any, length: int) -> tuple[int, ...]:
     if not isinstance(wanted, list | tuple) and not getattr(wanted, "shape", ()):
-        count = int(wanted)
+        count = check_whole("num_or_size_splits", wanted, "split")
         if count < 1 or length % count:
             raise ShapeError(
                 f"split cannot divide an axis of length {length} into {count} equal parts. "
                 "Pass a list of sizes, or use array_split."
             )
         return (length // count,) * count
-    sizes = [int(size) for size in wanted]
+    sizes = [*check_wholes("num_or_size_splits", wanted, "split")]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = length - sum(size for size in sizes if size != -1)
     if sum(sizes) != length or any(size < 0 for size in sizes):
@@ -207,7 +210,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         sizes = [each + 1] * longer + [each] * (indices_or_sections - longer)
         return list(split_p(x, axis=axis, sizes=tuple(sizes)))
     lead = (slice(None),) * axis
-    edges = [None, *(int(i) for i in indices_or_sections), None]
+    edges = [None, *check_wholes("indices_or_sections", indices_or_sections), None]
     spans = [slice(*slice(a, b).indices(length)) for a, b in pairwise(edges)]
     return [slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans]
 

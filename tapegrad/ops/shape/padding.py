@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like, full_like_p, numpy_dtype_of
@@ -56,7 +57,10 @@ def _pairs(paddings: Any, rank: int) -> tuple[tuple[int, int], ...]:
         ) from error
     if (wanted < 0).any():
         raise ShapeError(f"pad needs paddings of 0 or more. Got {paddings}.")
-    return tuple((int(before), int(after)) for before, after in wanted)
+    return tuple(
+        (check_whole("paddings", before), check_whole("paddings", after))
+        for before, after in wanted
+    )
 
 
 def _pad_constant(x: Any, pairs: tuple[tuple[int, int], ...], value: Any) -> Any:

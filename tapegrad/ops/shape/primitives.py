@@ -27,12 +27,13 @@ reshape_p: Primitive = linear(
 permute_p: Primitive = linear(
     "permute_dims",
     lambda xp, x, *, axes: xp.permute_dims(x, axes),
-    transpose=lambda t, *, axes: permute_p(t, axes=_inverse(axes)),
+    transpose=lambda t, *, axes: permute_p(t, axes=inverse_order(axes)),
     batch=lambda size, batched, x, *, axes: permute_p(x, axes=(0, *(a + 1 for a in axes))),
 )
 
 
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_order(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of axes that undoes a permutation."""
     inverse = [0] * len(axes)
     for position, axis in enumerate(axes):
         inverse[axis] = position

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, check_count
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
@@ -54,7 +54,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     >>> reverse([[1.0, 2.0]], [1]).tolist()
     [[2.0, 1.0]]
     """
-    return flip(tensor, tuple(as_shape(axis)))
+    return flip(tensor, tuple(as_shape(axis, "axis")))
 
 
 def fliplr(m: Any) -> Any:
@@ -108,9 +108,9 @@ def roll(input: Any, shift: Any, axis: Any = None, name: str | None = None) -> A
     """
     x = as_operand(input)
     if axis is None:
-        flat = roll_p(ravel(x), shift=as_shape(shift), axis=(0,))
+        flat = roll_p(ravel(x), shift=as_shape(shift, "shift"), axis=(0,))
         return reshape_p(flat, shape=tuple(x.shape))
-    shifts, wanted = as_shape(shift), as_shape(axis)
+    shifts, wanted = as_shape(shift, "shift"), as_shape(axis, "axis")
     axes = tuple(normalize_axis(a, len(x.shape), "roll") for a in wanted)
     if len(shifts) == 1:
         shifts = shifts * len(axes)
@@ -126,7 +126,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:  # TF's na
     [1.0, 2.0, 1.0, 2.0]
     """
     x = as_operand(input)
-    counts = as_shape(multiples)
+    counts = as_shape(multiples, "multiples")
     shape = (*[1] * (len(counts) - len(x.shape)), *x.shape)
     counts = (*[1] * (len(shape) - len(counts)), *counts)
     if any(count < 0 for count in counts):
@@ -195,7 +195,10 @@ def space_to_depth(
     >>> space_to_depth([[[[1.0], [2.0]], [[3.0], [4.0]]]], 2).shape
     (1, 1, 1, 4)
     """
-    x, size = _image(input, data_format, "space_to_depth"), int(block_size)
+    x, size = (
+        _image(input, data_format, "space_to_depth"),
+        check_count("block_size", block_size, least=1),
+    )
     n, height, width, channels = x.shape
     if height % size or width % size:
         raise ShapeError(f"space_to_depth needs sides divisible by {size}. Got {height}, {width}.")
@@ -213,7 +216,10 @@ def depth_to_space(
     >>> depth_to_space([[[[1.0, 2.0, 3.0, 4.0]]]], 2).shape
     (1, 2, 2, 1)
     """
-    x, size = _image(input, data_format, "depth_to_space"), int(block_size)
+    x, size = (
+        _image(input, data_format, "depth_to_space"),
+        check_count("block_size", block_size, least=1),
+    )
     n, height, width, channels = x.shape
     if channels % (size * size):
         raise ShapeError(
@@ -245,7 +251,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     (2, 1, 1)
     """
     x = as_operand(input)
-    blocks = as_shape(block_shape)
+    blocks = as_shape(block_shape, "block_shape")
     count = len(blocks)
     rest = [(0, 0)] * (len(x.shape) - 1 - count)
     x = pad(x, [(0, 0), *(tuple(as_shape(pair)) for pair in paddings), *rest])
@@ -269,7 +275,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     (1, 2, 1)
     """
     x = as_operand(input)
-    blocks = as_shape(block_shape)
+    blocks = as_shape(block_shape, "block_shape")
     count = len(blocks)
     spatial, tail = tuple(x.shape[1 : 1 + count]), tuple(x.shape[1 + count :])
     n, left = divmod(x.shape[0], math.prod(blocks))

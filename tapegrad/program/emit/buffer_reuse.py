@@ -6,7 +6,7 @@ one is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tapegrad.program.fusion.fusion import Fused
@@ -43,6 +43,43 @@ def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) 
         if alone and last and not shown and _element_by_element(step, old, new):
             found[new.number] = old
     return found
+
+
+def writes_last(
+    steps: Sequence[Step], in_place: Mapping[int, Value], deferrable: Collection[int]
+) -> tuple[list[Step], dict[int, Value], int]:
+    """Return the steps with those that overwrite variables last, what these overwrite, their count.
+
+    Everything that can fail then comes before the first write. Steps that need a result of these
+    come last as well, and are counted. All of them must be at the positions `deferrable`, or
+    nothing that they need is overwritten.
+    """
+    kept = dict(in_place)
+    while True:
+        last = _last_steps(steps, kept)
+        early = last.difference(deferrable)
+        if not early:
+            first = [step for place, step in enumerate(steps) if place not in last]
+            late = [step for place, step in enumerate(steps) if place in last]
+            return [*first, *late], kept, len(late)
+        for place in range(len(steps) - 1, -1, -1):
+            made = {value.number for value in steps[place].results}
+            if place in early or any(v.number in made for p in early for v in steps[p].reads):
+                early.add(place)
+                for number in made:
+                    kept.pop(number, None)
+
+
+def _last_steps(steps: Sequence[Step], in_place: Mapping[int, Value]) -> set[int]:
+    """The positions of the steps that overwrite variables, and of those that need their results."""
+    last: set[int] = set()
+    late: set[int] = set()
+    for place, step in enumerate(steps):
+        numbers = [value.number for value in step.results]
+        if any(n in in_place for n in numbers) or any(v.number in late for v in step.reads):
+            last.add(place)
+            late.update(numbers)
+    return last
 
 
 def _reads(step: Any, value: Value) -> bool:

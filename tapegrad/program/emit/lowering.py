@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from tapegrad.core.backend.capabilities import LoopWriter
 from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
 from tapegrad.program.graph.graph import Call, Graph, Value, last_uses
@@ -45,17 +46,26 @@ def plain_steps(graph: Graph) -> list[Step]:
 
 
 def to_python(
-    graph: Graph, steps: Sequence[Step], kernels: Mapping[int, Callable[..., Any]] | None = None
+    graph: Graph,
+    steps: Sequence[Step],
+    kernels: Mapping[int, Callable[..., Any]] | None = None,
+    writers: Mapping[int, LoopWriter] | None = None,
 ) -> Run:
-    """Return the function that runs the steps; `kernels` replace those at their positions."""
-    text, scope = python_text(graph, steps)
+    """Return the function that runs the steps; `kernels` replace those at their positions.
+
+    The last steps, those with `writers`, are not run. Their calls are returned as a third item. If
+    there are several, the fourth item has them with one more argument: they only check arrays.
+    """
+    text, scope = python_text(graph, steps, writers)
     scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
     exec(text, scope)
     run: Run = scope["run"]
     return run
 
 
-def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any]]:
+def python_text(
+    graph: Graph, steps: Sequence[Step], writers: Mapping[int, LoopWriter] | None = None
+) -> tuple[str, dict[str, Any]]:
     """Return the source of the function `run`, and its global names.
 
     It is straight-line code, because an interpreter loop would cost as much as small kernels.
@@ -67,6 +77,9 @@ def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any
     lines += _unpack("variables", tuple(graph.variables.values()))
     ends = last_uses(steps, kept | set(graph.constants))
     for position, (step, dead) in enumerate(zip(steps, ends)):
+        if writers and position in writers:
+            lines += _deferred_lines(step, position, names, writers[position])
+            continue
         write = _call_line if isinstance(step, Call) else _loop_line
         targets = "".join(f"v{value.number}, " for value in step.results)
         line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names)}"
@@ -75,7 +88,7 @@ def python_text(graph: Graph, steps: Sequence[Step]) -> tuple[str, dict[str, Any
             lines.append("    " + " = ".join(f"v{number}" for number in dead) + " = None")
     outputs = "".join(f"v{value.number}, " for value in graph.outputs)
     written = "".join(f"v{value.number}, " for value in graph.written.values())
-    lines.append(f"    return ({outputs}), ({written})")
+    lines.append(f"    return ({outputs}), ({written}){_deferred_calls(writers)}")
     return "\n".join(lines), names
 
 
@@ -107,6 +120,29 @@ def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
             targets[k] = f"new{position}_{k}()"
     written = "".join(f"{target}, " for target in targets)
     return f", = k{position}(({arrays}), ({written}))"
+
+
+def _deferred_lines(
+    loop: Any, position: int, names: dict[str, Any], writer: LoopWriter
+) -> list[str]:
+    """Lines that make the arrays of a loop's results and its call, which is made later."""
+    names[f"w{position}"] = writer.call
+    lines = []
+    for k, (value, target) in enumerate(zip(loop.results, loop.targets)):
+        if target is None:
+            names[f"new{position}_{k}"] = loop.sources[k] or writer.new_results[k]
+        source = f"new{position}_{k}()" if target is None else f"v{target.number}"
+        lines.append(f"    v{value.number} = {source}")
+    given = "".join(f", v{value.number}" for value in (*loop.arguments, *loop.results))
+    return [*lines, f"    c{position} = (w{position}{given})  # loop"]
+
+
+def _deferred_calls(writers: Mapping[int, LoopWriter] | None) -> str:
+    calls = [f"c{position}" for position in writers or ()]
+    if not calls:
+        return ""
+    checks = [f"(*{call}, None), " for call in calls] if len(calls) > 1 else []
+    return f", ({', '.join(calls)},), ({''.join(checks)})"
 
 
 def _unpack(name: str, values: Sequence[Value]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.exact_key import exact_key
 from tapegrad.core.primitive.primitive import Primitive
 
 Shape = tuple[int, ...]
@@ -53,6 +54,10 @@ class Call:
     """Whether a result shares memory with an operand."""
     region: int = 0
     """Not 0 for calls that are recomputed to save memory: see `recompute_grad`."""
+    site: str = field(default="", compare=False)
+    """The file and line of the user's code that led to the call."""
+    function: str = field(default="", compare=False)
+    """The name of the function that the user's code called there, if it is a public one."""
 
     def __str__(self) -> str:
         given = ", ".join(str(operand) for operand in self.operands)
@@ -180,10 +185,11 @@ def _now(operand: Any, same: dict[int, Value]) -> Any:
 def _key(call: Call, operands: Sequence[Any]) -> Any:
     """A key that is equal for equal calls; None if the params are not hashable."""
     known = tuple(
-        ("value", operand.number) if isinstance(operand, Value) else (type(operand), operand)
+        ("value", operand.number) if isinstance(operand, Value) else exact_key(operand)
         for operand in operands
     )
-    key = (call.primitive, call.region, known, tuple(sorted(call.params.items())))
+    params = tuple((name, exact_key(call.params[name])) for name in sorted(call.params))
+    key = (call.primitive, call.region, known, params)
     try:
         hash(key)
     except TypeError:

@@ -22,6 +22,7 @@ from tapegrad.program.inspect.text import Described, counted_as, program_text
 
 _UNNAMED = "Variable:0"
 _KNOWN_AS = {"numpy": "NumPy", "cupy": "CUDA"}
+_LOOPS_AS = {"numpy": "loops in C"}
 
 
 class Inspectable(ABC):
@@ -160,4 +161,6 @@ class Inspectable(ABC):
         if self._backend is None:
             return "runs on several backends" if self.steps else "nothing runs"
         name = _KNOWN_AS.get(self._backend.name, self._backend.name)
-        return f"runs on {name}" + (", loops in C" if loops else "")
+        return f"runs on {name}" + (
+            f", {_LOOPS_AS.get(self._backend.name, 'fused loops')}" if loops else ""
+        )

@@ -14,7 +14,7 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.core.values.variable import Variable, live_variables
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError, RecordingError, ShapeError
 from tapegrad.ops.control.condition_hook import Branch, register_choice
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not
@@ -37,7 +37,7 @@ def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
             "Return it from the function first."
         )
     condition = _as_truth(condition)
-    start = {variable.number: variable.array for variable in live_variables()}
+    start = {variable.number: variable.array for variable, _ in recording.known_variables()}
     result, kept = _run(recording, condition, true_fn, start)
     otherwise, other = _run(recording, logical_not(condition), false_fn, start)
     for number in {**kept, **other}:
@@ -73,7 +73,7 @@ def _run(
     recording: Recording, condition: Any, branch: Callable[[], Any], start: dict[int, Any]
 ) -> tuple[Any, dict[int, tuple[Variable, Any]]]:
     """Run a branch; return its result and its assignments to variables, which are undone."""
-    for variable in live_variables():
+    for variable, _ in recording.known_variables():
         if variable.number in start:
             variable.array = _apart(start[variable.number])
     around = recording.condition
@@ -85,9 +85,7 @@ def _run(
     finally:
         recording.condition = around
     assigned: dict[int, tuple[Variable, Any]] = {}
-    for variable in live_variables():
-        if recording.first_value(variable) is None:  # created by another thread
-            continue
+    for variable, _ in recording.known_variables():
         before, after = _before(recording, variable, start), variable.array
         if type(after) is not Recorded or after.value is not before.value:
             assigned[variable.number] = (variable, after)

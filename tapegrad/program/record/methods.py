@@ -12,15 +12,20 @@ class Method:
     """A function bound to its first argument by a weak reference."""
 
     def __init__(self, python_function: Callable[..., Any], reference: weakref.ref[Any]) -> None:
-        self._function = python_function
+        self.function = python_function
         self._reference = reference
         self.__name__ = getattr(python_function, "__name__", "method")
         self.__doc__ = python_function.__doc__
 
     @property
     def __signature__(self) -> inspect.Signature:
-        whole = inspect.signature(self._function)
+        whole = inspect.signature(self.function)
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(self._reference(), *args, **kwargs)
+        return self.function(self.owner, *args, **kwargs)
+
+    @property
+    def owner(self) -> Any:
+        """The object, None after its end."""
+        return self._reference()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,14 @@ import numpy as np
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import Array, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
+from tapegrad.core.call_site import call_site, place_of, user_call
+from tapegrad.core.commit import set_recording_check, store
+from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
-from tapegrad.core.recorder import call_site, current_region
-from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.recorder import current_region
+from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
 from tapegrad.core.values.device import backend_for
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -91,6 +96,19 @@ def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     return any(id(_owner(result)) in owners for result in results)
 
 
+def _origin() -> tuple[str, str]:
+    """The line of the user's code that led to this call, and the function that it called."""
+    frame, called = user_call()
+    name = called.f_code.co_name
+    if name == "__call__":
+        name = type(called.f_locals.get("self")).__name__
+    return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
+
+
+_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper"}
+"""Functions of the package that stand between the user's code and a public function."""
+
+
 def _owner(array: Any) -> Any:
     """Return the owner of an array's memory: a device allocation, or the base array."""
     if isinstance(array, np.generic):  # a NumPy scalar, which shares no memory
@@ -108,6 +126,26 @@ _LEAKED = (
 )
 
 
+_OTHER_THREAD = (
+    "A function that is being recorded uses its tensors in another thread. A recording sees only "
+    "its own thread: compute there, or run the function eagerly with function(jit_compile=False)."
+)
+
+_slot: Any = Variable.__dict__["array"]
+"""The real arrays of variables; isolation.py replaces this attribute during recordings."""
+
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None))
+"""Types of values that are compared by value, not by identity."""
+
+
+def entries_of(value: Any) -> list[int] | None:
+    """Return the ids of the entries of a list or dictionary, None for other values."""
+    if type(value) is list:
+        return [*map(id, value)]
+    return [*map(id, value), *map(id, value.values())] if type(value) is dict else None
+
+
 class Recording:
     """The inputs and the calls of primitives of one recorded call."""
 
@@ -118,7 +156,20 @@ class Recording:
         self.calls: list[Call] = []
         self.variables: dict[int, Any] = {}
         self._first: dict[int, Recorded] = {}
+        self._now: dict[int, Any] = {}
+        """The arrays that variables have inside the recording, by the variables' numbers."""
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
+        self.initial: list[Value] = []
+        """The initial values of the variables that were created here and outlive the call."""
+        self._reads: dict[tuple[int, str], tuple[Any, Any]] = {}
+        """The objects whose attributes were read, by their ids and the attributes' names.
+
+        Beside them stand the entries of lists and dictionaries at the first read.
+        """
+        self._updated: set[tuple[int, str]] = set()
+        self._own_tensors: set[int] = set()
+        self.outside_tensors: dict[int, tuple[Tensor, Array]] = {}
+        """The tensors that were used and not made here, with their arrays, by the tensors' ids."""
         self._gone: dict[int, Value] = {}
         self.kept: dict[int, Any] | None = None
         """Arrays by the number of their value, if they are needed after the recording."""
@@ -143,13 +194,67 @@ class Recording:
         self.inputs.append(recorded.value)
         return recorded
 
-    def take_variable(self, variable: Any) -> None:
-        """Replace a variable's array by a recorded one until the recording ends."""
-        recorded = self.wrap(variable.array)
+    def array_of(self, variable: Variable) -> Any:
+        """Return the array that a variable has inside the recording."""
+        found = self._now.get(variable.number)
+        return self._take_variable(variable) if found is None else found
+
+    def assign(self, variable: Variable, array: Any) -> None:
+        """Set the array that a variable has inside the recording."""
+        number = variable.number
+        if number not in self._now:
+            try:
+                self._take_variable(variable)
+            except AttributeError:  # a new variable; other threads see its initial value
+                real = array.array if type(array) is Recorded else array
+                _slot.__set__(variable, real)
+        self._now[number] = array
+
+    def _take_variable(self, variable: Variable) -> Recorded:
+        """Read a variable for the first time."""
+        first = self.wrap(_slot.__get__(variable))
+        now = Recorded(first.array, first.value, self)  # in-place operators change the handle
         self.variables[variable.number] = variable
-        self._first[variable.number] = recorded
-        variable.array = recorded
-        variable.forget_leaf()
+        self._first[variable.number] = first
+        self._now[variable.number] = now
+        return now
+
+    def note_read(self, owner: Observed, name: str, value: Any = None) -> None:
+        """Remember that an attribute was read."""
+        key = (id(owner), name)
+        if key not in self._reads:
+            self._reads[key] = (owner, entries_of(value))
+
+    def note_write(self, owner: Observed, name: str) -> None:
+        """Remember that an attribute was written."""
+        if (id(owner), name) in self._reads:
+            self._updated.add((id(owner), name))
+
+    def reads(self) -> Iterator[tuple[Observed, str]]:
+        """Yield the objects and the attributes of them that were read and that may change.
+
+        A number that was read and then written, or a list that has other entries than before, is
+        state of the Python code, such as a counter of calls. Replays do not change it either.
+        """
+        for (number, name), (owner, entries) in self._reads.items():
+            value = vars(owner).get(name)
+            is_counter = (number, name) in self._updated and isinstance(value, PLAIN)
+            has_grown = entries is not None and entries_of(value) != entries
+            if name not in owner.unobserved and not is_counter and not has_grown:
+                yield owner, name
+
+    def note_new_tensor(self, tensor: Tensor) -> None:
+        """Remember that a tensor with an array from outside was made here."""
+        self._own_tensors.add(id(tensor))
+
+    def has_made(self, tensor: Tensor) -> bool:
+        """Whether a tensor with an array from outside was made here."""
+        return id(tensor) in self._own_tensors
+
+    def note_tensor(self, tensor: Tensor, array: Array) -> None:
+        """Remember a tensor that was used, unless it was made here."""
+        if id(tensor) not in self._own_tensors:
+            self.outside_tensors[id(tensor)] = (tensor, array)
 
     def take_made(self, variable: Variable) -> None:
         """Register a variable that is created inside the recording.
@@ -159,7 +264,20 @@ class Recording:
         initial = self.adopted(variable.array)
         before = self.wrap(initial.array)
         self._made[variable.number] = (weakref.ref(variable), before, initial.value)
-        variable.array = before
+        variable.array = Recorded(before.array, before.value, self)
+
+    def set_initial(self, variable: Variable, array: Array) -> bool:
+        """Replace the initial value of a variable, if nothing here has read another one.
+
+        Variables of other recordings and those that the function did not create have none.
+        """
+        number = variable.number
+        if number in self._made:
+            _slot.__set__(variable, array)
+            self._now[number] = array
+            self.take_made(variable)
+            return True
+        return number not in self._now
 
     def known_variables(self) -> list[tuple[Variable, Recorded]]:
         """Return the live variables with their first values in this recording."""
@@ -192,16 +310,23 @@ class Recording:
         """Run a kernel on the arrays of the operands and record the call."""
         if self.closed:
             raise RecordingError(_LEAKED)
+        if _thread.recording is not self:
+            raise RecordingError(_OTHER_THREAD)
         arrays = [o.array if type(o) is Recorded else o for o in operands]
-        array_type = next(type(array) for array in arrays if type(array) not in NUMBERS)
+        real = [array for array in arrays if type(array) not in NUMBERS]
+        array_type = type(real[0])
+        if any(type(array) is not array_type for array in real):
+            refuse_mixed_devices(primitive.name, real)
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, tuple | list)
         results = tuple(result) if many else (result,)
         values = tuple(self.value_of(array) for array in results)
         given = tuple(self._operand(o) for o in operands)
         aliases = _share_memory(results, arrays)
+        site, function = _origin()
+        region = current_region()
         self.calls.append(
-            Call(primitive, given, params, values, array_type, aliases, current_region())
+            Call(primitive, given, params, values, array_type, aliases, region, site, function)
         )
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
@@ -215,43 +340,39 @@ class Recording:
             return self._gone.get(operand.value.number, operand.value)
         return operand if type(operand) in NUMBERS else self.constant(operand)
 
-    def give_back_variables(self) -> tuple[dict[int, Value], dict[int, Value]]:
-        """Give all variables plain arrays again; return the values read and those written."""
+    def finish(self) -> tuple[dict[int, Value], dict[int, Value]]:
+        """End the recording; return the values of variables that were read and those written."""
         self.closed = True
         self._settle_made()
         read, written = {}, {}
-        for number, variable in self.variables.items():
-            before, after = self._first[number], variable.array
-            read[number] = before.value
-            if type(after) is not Recorded:
-                written[number] = self.constant(after)
-                continue
-            variable.array = after.array
-            variable.forget_leaf()
-            if after.value is not before.value:
-                written[number] = self._gone.get(after.value.number, after.value)
-        self._let_go()
+        for number, first in sorted(self._first.items(), key=itemgetter(0)):  # as they were made
+            now = self._now[number]
+            read[number] = first.value
+            if type(now) is not Recorded:
+                written[number] = self.constant(now)
+            elif now.value is not first.value:
+                written[number] = self._gone.get(now.value.number, now.value)
         return read, written
 
-    def undo(self) -> None:
-        """Restore the first values of all variables, because the recording has failed."""
-        self.closed = True
-        self._settle_made()
-        for number, variable in self.variables.items():
-            variable.array = self._first[number].array
-            variable.forget_leaf()
-        self._let_go()
+    def commit(self) -> None:
+        """Give the variables the values that the recording computed, if no program does."""
+        new = [self._now[number] for number in self.variables]
+        arrays = [now.array if type(now) is Recorded else now for now in new]
+        store(list(self.variables.values()), arrays)
 
-    def _let_go(self) -> None:
-        """Drop the old arrays of variables, which are large and form reference cycles."""
+    def let_go(self) -> None:
+        """Drop arrays, which are large, and tensors; both form reference cycles."""
         self._first.clear()
+        self._now.clear()
         self._made.clear()
+        self.outside_tensors.clear()
+        self._reads.clear()
 
     def _settle_made(self) -> None:
         """Handle the variables that were created inside the recording.
 
         Those that are gone are initialised again in each call. The others are live variables, whose
-        current values later calls read.
+        current values this call and later ones read.
         """
         for number, (reference, before, initial) in self._made.items():
             variable = reference()
@@ -260,6 +381,7 @@ class Recording:
             else:
                 self.variables[number] = variable
                 self._first[number] = before
+                self.initial.append(initial)
         if self._gone:
             self.calls = [_reading_instead(call, self._gone) for call in self.calls]
 
@@ -363,7 +485,9 @@ _thread = _Thread()
 
 def current_recording() -> Recording | None:
     """Return the active recording of this thread, or None."""
-    return _thread.recording
+    recording = _thread.recording
+    # An interrupt may have kept a recording from being removed at its end.
+    return None if recording is None or recording.closed else recording
 
 
 def set_recording(recording: Recording | None) -> None:
@@ -371,12 +495,21 @@ def set_recording(recording: Recording | None) -> None:
     _thread.recording = recording
 
 
-def _note_creation(variable: Variable) -> None:
+def abandon_recording() -> None:
+    """End the recording of this thread, if it has one, because of an exception."""
     recording = _thread.recording
+    if recording is not None:
+        recording.closed = True
+        _thread.recording = None
+
+
+def _note_creation(variable: Variable) -> None:
+    recording = current_recording()
     if recording is not None:
         recording.take_made(variable)
 
 
 note_creations(_note_creation)
+set_recording_check(current_recording)
 register_array_type(Recorded, _RecordingBackend())
 bind_operators(Recorded)

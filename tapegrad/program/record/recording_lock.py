@@ -1,19 +1,24 @@
-"""A lock between recordings and the worker threads of datasets.
+"""Locks of recordings: one at a time, and none while the worker threads of datasets are active.
 
-During a recording all variables hold recorded arrays. A function in a data pipeline may use
-variables as well, such as the state of a random generator, so it must not run at that time.
+A function in a data pipeline may use the variables of the recorded function, such as the state of a
+random generator. Workers and recordings take turns, so that the order of their draws is clear.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from tapegrad.core.recorder import active_stack, restore_stack
+from tapegrad.core.update_lock import letting_others_update
 
 PATIENCE = 5.0
 """Seconds after which a recording starts even if a worker is active, to avoid a deadlock."""
 
 _condition = threading.Condition()
+_lock = threading.RLock()
 _workers: dict[int, int] = {}
 _recorders: list[int] = []
 """The threads that record or wait to record, once per recording."""
@@ -60,6 +65,44 @@ def without_workers() -> Iterator[None]:
             if was_working:
                 _workers[me] = was_working
             _condition.notify_all()
+
+
+@contextmanager
+def recording_alone() -> Iterator[None]:
+    """Let no other thread record inside the block; may be nested.
+
+    >>> with recording_alone(), recording_alone():
+    ...     pass
+    """
+    # In this order: other threads may wait for the lock of updates, and a worker for this one.
+    with letting_others_update(), without_workers(), _lock:
+        before = active_stack()
+        try:
+            yield
+        except BaseException:
+            # Imported here because data pipelines import this file, and record nothing.
+            from tapegrad.program.record.recording import abandon_recording
+
+            # An interrupt may have kept a recording or a tape from ending.
+            abandon_recording()
+            restore_stack(before)
+            raise
+
+
+def _start_child() -> None:
+    """Forget the locks of the parent's other threads, which do not exist in a forked child."""
+    global _condition, _lock
+    me = threading.get_ident()
+    _condition = threading.Condition()
+    for worker in [worker for worker in _workers if worker != me]:
+        del _workers[worker]
+    _recorders[:] = [recorder for recorder in _recorders if recorder == me]
+    if not _recorders:
+        _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_child)
 
 
 def _leave(me: int) -> None:

@@ -1,88 +1,26 @@
-"""Signatures of calls: the cache keys of programs, and input signatures."""
+"""Signatures of functions: parameters by name and position, and input signatures."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
-from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
+from tapegrad.program.record.arguments import Args, Kwargs
 
 MOST_TEXT = 40
 """The most characters of a value that a warning shows."""
 
 
-class CannotRecord(TypeError):  # noqa: N818  # it never leaves the package
-    """An argument is neither a tensor nor hashable, so calls cannot be distinguished."""
-
-
-def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
-    """Return the leaves of all arguments, with NumPy arrays as tensors."""
-    leaves = nest.flatten((args, kwargs)) if kwargs or not _is_flat(args) else list(args)
-    return [to_tensor(leaf) if type(leaf) is np.ndarray else leaf for leaf in leaves]
-
-
-def _is_flat(args: Args) -> bool:
-    return all([type(arg) in nest.LEAF_TYPES for arg in args])
-
-
-def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
-    """Return the cache key of a call: shapes and dtypes of tensors, other leaves by value.
-
-    `Function.__call__` builds the same key for calls with tensors only.
-    """
-    parts: list[Any] = [chosen_device()]
-    for position, leaf in enumerate(leaves):
-        if type(leaf) is Tensor:
-            array = leaf.array
-            parts += (type(array), array.shape, array.dtype)
-        elif type(leaf) is Variable:
-            parts += (Variable, leaf.number)
-        else:
-            parts += (type(leaf), _static(position, leaf))
-    if kwargs or not _is_flat(args):
-        parts.append(_structure((args, kwargs)))
-    return tuple(parts)
-
-
-def _static(position: int, leaf: Any) -> Any:
-    """Return a key that also separates values such as 1 and True, and under which NaN is NaN."""
-    kind = type(leaf).__name__
-    if isinstance(leaf, Iterator):
-        raise CannotRecord(
-            f"Argument {position} is an iterator ({kind}), which can be read only once. Pass a "
-            "list or a tensor to have it recorded"
-        )
-    try:
-        hash(leaf)
-    except TypeError:
-        raise CannotRecord(
-            f"Argument {position} is of type {kind}, which is not hashable, so that calls cannot "
-            "be distinguished. Pass a tuple, a number or a tensor to have it recorded"
-        ) from None
-    if isinstance(leaf, float | complex) and (leaf == 0.0 or leaf != leaf):
-        return repr(leaf)  # 0.0 differs from -0.0, and NaN equals NaN
-    return leaf
-
-
-def _structure(value: Any) -> Any:
-    """The containers of a nested value without the leaves."""
-    if not nest.is_nested(value):
-        return None
-    if isinstance(value, dict):
-        return ("dict", tuple((key, _structure(value[key])) for key in sorted(value, key=repr)))
-    return (type(value), tuple(_structure(child) for child in nest.children(value)))
+_IN_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Parameters:
@@ -103,8 +41,8 @@ class Parameters:
         except TypeError:  # calling the function raises a better error
             return args, kwargs
         placed = list(bound.args)
-        if len(placed) <= len(self._signature.parameters):
-            defaults = [p.default for p in self._signature.parameters.values()]
+        defaults = [p.default for p in self._signature.parameters.values() if p.kind in _IN_PLACE]
+        if len(placed) <= len(defaults):  # otherwise the last ones belong to *args
             while placed and _is_default(placed[-1], defaults[len(placed) - 1]):
                 placed.pop()  # a default value: the same program as if it were omitted
         return tuple(placed), bound.kwargs
@@ -152,7 +90,9 @@ def changes(before: dict[str, str], now: dict[str, str]) -> str:
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
-    return "; ".join(found[:3]) or "the device or the type of the arrays changed"
+    return "; ".join(found[:3]) or (
+        "the device, the type of the arrays, or an attribute of an object that it reads changed"
+    )
 
 
 class TensorSpec:

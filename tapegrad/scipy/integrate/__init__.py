@@ -5,6 +5,7 @@ quadrature    quad, quad_vec: adaptive quadrature of functions
 rules         quadrature of samples, and of functions at fixed points
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.integrate.ivp import OdeResult, odeint, solve_ivp
 from tapegrad.scipy.integrate.quadrature import quad, quad_vec
 from tapegrad.scipy.integrate.rules import (
@@ -22,3 +23,5 @@ __all__ = [
     "OdeResult", "OdeSolution", "cumulative_simpson", "cumulative_trapezoid", "fixed_quad",
     "newton_cotes", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp", "trapezoid",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.tensor import Tensor
@@ -160,7 +160,7 @@ def _augmented(field: Function, parts: Sequence[Any], variables: list[Variable])
     def back(t: float, packed: Any, *params: Any) -> Any:
         y, adjoint, *_ = _unpacked(packed, parts)
         differentiable = [p for p in params if _is_differentiable(p)]
-        with GradientTape(watch_accessed_variables=False) as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             y = y * 1
             inner = [p * 1 for p in differentiable]
             tape.watch([y, *inner, *variables])

@@ -10,6 +10,7 @@ polynomials   one polynomial through all points
 scattered     RBFInterpolator
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.interpolate.bsplines import BSpline
 from tapegrad.scipy.interpolate.cubic import CubicSpline
 from tapegrad.scipy.interpolate.grids import RegularGridInterpolator, interpn
@@ -36,3 +37,5 @@ __all__ = [
     "RegularGridInterpolator", "barycentric_interpolate", "interp1d", "interpn",
     "krogh_interpolate", "make_interp_spline", "pchip_interpolate",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_count
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.reduction.primitives import prod
 from tapegrad.scipy.interpolate.common import (
@@ -42,7 +43,7 @@ class KroghInterpolator:
     def derivatives(self, x: Any, der: Any = None) -> Any:
         """Return the derivatives of orders 0 to der - 1 (default: all) along a new first axis."""
         q, shape = query(x, self.xi)
-        count = self.n if der is None else int(der)
+        count = self.n if der is None else check_count("der", der, "derivatives")
         rows = newton(self.c, self.xi, q, count)
         return stack([restore_shape(row, shape, self.axis) for row in rows])
 
@@ -153,7 +154,7 @@ def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
     >>> krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5, der=1).tolist()
     3.0
     """
-    return KroghInterpolator(xi, yi, axis).derivative(x, int(der))
+    return KroghInterpolator(xi, yi, axis).derivative(x, check_count("der", der))
 
 
 def barycentric_interpolate(
@@ -165,4 +166,5 @@ def barycentric_interpolate(
     2.25
     """
     polynomial = BarycentricInterpolator(xi, yi, axis)
-    return polynomial.derivative(x, int(der)) if der else polynomial(x)
+    order = check_count("der", der, "barycentric_interpolate")
+    return polynomial.derivative(x, order) if order else polynomial(x)

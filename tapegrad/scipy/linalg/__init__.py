@@ -1,5 +1,6 @@
 """SciPy's linear algebra with gradients: solvers, decompositions, special matrices."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.linalg.banded import (
     cho_solve_banded,
     cholesky_banded,
@@ -90,3 +91,5 @@ __all__ = [
     "solve_triangular", "solveh_banded", "sqrtm", "subspace_angles", "svd", "svdvals", "tanhm",
     "tanm", "toeplitz",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

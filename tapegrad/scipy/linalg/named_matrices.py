@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import INTEGRAL, check_choice, check_whole, described
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.linalg.matrices import length_of, toeplitz
@@ -24,12 +24,12 @@ from tapegrad.scipy.vocabulary import (
 
 
 def _order(n: Any, name: str) -> int:
-    if int(n) != n or n < 0:
-        raise ArgumentError(f"{name} needs an integer number of rows. Got {n!r}.")
-    return int(n)
+    if not INTEGRAL.accepts(n) or n < 0:
+        raise ArgumentError(f"{name} needs an integer number of rows. Got {described(n)}.")
+    return check_whole("n", int(n), name)
 
 
-def hilbert(n: int) -> Any:
+def hilbert(n: Any) -> Any:
     """Return the Hilbert matrix with the entries 1 / (i + j + 1).
 
     >>> hilbert(2).round(4).tolist()
@@ -39,7 +39,7 @@ def hilbert(n: int) -> Any:
     return as_constant(1 / (places[:, None] + places + 1))
 
 
-def invhilbert(n: int) -> Any:
+def invhilbert(n: Any) -> Any:
     """Return the inverse of the Hilbert matrix; its entries are integers.
 
     >>> invhilbert(2).tolist()
@@ -50,19 +50,19 @@ def invhilbert(n: int) -> Any:
     return as_constant(np.array(values, np.float64).reshape(n, n))
 
 
-def _inverse_hilbert_entry(n: int, i: int, j: int) -> int:
+def _inverse_hilbert_entry(n: Any, i: int, j: int) -> int:
     ways = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
     sign = -1 if (i + j) % 2 else 1
     return sign * (i + j + 1) * ways
 
 
-def _pascal(n: int, kind: str, name: str) -> np.ndarray:
+def _pascal(n: Any, kind: str, name: str) -> np.ndarray:
     lower = np.array([[math.comb(i, j) for j in range(n)] for i in range(n)]).reshape(n, n)
     check_choice(f"The kind of {name}", kind, ("symmetric", "lower", "upper"))
     return lower
 
 
-def pascal(n: int, kind: str = "symmetric") -> Any:
+def pascal(n: Any, kind: str = "symmetric") -> Any:
     """Return the Pascal matrix; `kind` is 'symmetric', 'lower' or 'upper'.
 
     >>> pascal(3).tolist()
@@ -73,7 +73,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
     return as_constant(wanted[kind])
 
 
-def invpascal(n: int, kind: str = "symmetric") -> Any:
+def invpascal(n: Any, kind: str = "symmetric") -> Any:
     """Return the inverse of the Pascal matrix of this kind; its entries are integers.
 
     >>> invpascal(3, "lower").tolist()
@@ -87,7 +87,7 @@ def invpascal(n: int, kind: str = "symmetric") -> Any:
     return as_constant(wanted[kind])
 
 
-def hadamard(n: int) -> Any:
+def hadamard(n: Any) -> Any:
     """Return the Hadamard matrix with n rows; n must be a power of 2.
 
     >>> hadamard(2).tolist()
@@ -102,7 +102,7 @@ def hadamard(n: int) -> Any:
     return as_constant(whole)
 
 
-def dft(n: int, scale: str | None = None) -> Any:
+def dft(n: Any, scale: str | None = None) -> Any:
     """Return the matrix of the discrete Fourier transform.
 
     `scale` is None, 'sqrtn' or 'n': the matrix is divided by 1, √n or n.
@@ -119,7 +119,7 @@ def dft(n: int, scale: str | None = None) -> Any:
     return as_constant((np.cos(angles) + 1j * np.sin(angles)) / divisor)
 
 
-def helmert(n: int, full: bool = False) -> Any:
+def helmert(n: Any, full: bool = False) -> Any:
     """Return the orthogonal Helmert matrix, without its first row unless `full`.
 
     >>> helmert(2).round(4).tolist()

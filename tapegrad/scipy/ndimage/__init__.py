@@ -10,6 +10,7 @@ filters         Gaussian, uniform, and derivatives
 ranks           maximum, minimum, median
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.ndimage.correlation import convolve, convolve1d, correlate, correlate1d
 from tapegrad.scipy.ndimage.filters import (
     gaussian_filter,
@@ -47,3 +48,5 @@ __all__ = [
     "minimum_filter1d", "percentile_filter", "prewitt", "rank_filter", "rotate", "shift",
     "sobel", "spline_filter", "spline_filter1d", "uniform_filter", "uniform_filter1d", "zoom",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

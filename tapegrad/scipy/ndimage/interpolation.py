@@ -202,7 +202,7 @@ def zoom(
     factors = per_axis(zoom, np.ndim(input), "zoom", "zoom")
     if grid_mode and mode in ("constant", "wrap"):
         warnings.warn(
-            f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.", stacklevel=2
+            f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.", stacklevel=3
         )
 
     def apply(x: Any, cval: Any) -> Any:

@@ -6,6 +6,7 @@ fitting       least_squares, curve_fit
 implicit      derivatives of solutions by the implicit function theorem
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.optimize.boxes import Bounds
 from tapegrad.scipy.optimize.constraints import LinearConstraint, NonlinearConstraint
 from tapegrad.scipy.optimize.fitting import curve_fit, least_squares
@@ -20,3 +21,5 @@ __all__ = [
     "RootResults", "bisect", "brentq", "curve_fit", "fsolve", "least_squares", "minimize",
     "minimize_scalar", "newton", "root", "root_scalar",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

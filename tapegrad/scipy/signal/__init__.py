@@ -1,5 +1,6 @@
 """SciPy's signal processing with gradients: convolution, filters, spectra."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.signal.convolving import (
     convolve,
     convolve2d,
@@ -16,3 +17,5 @@ __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve",
     "get_window", "hilbert", "istft", "lfilter", "periodogram", "stft", "welch",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -5,6 +5,7 @@ construct   matrices from diagonals and stacks; blocks, triangles and random mat
 linalg      linear systems, eigenvalues
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.sparse import linalg
 from tapegrad.scipy.sparse.arrays import coo_array, csc_array, csr_array, issparse
 from tapegrad.scipy.sparse.blocks import (
@@ -23,3 +24,5 @@ __all__ = [
     "diags_array", "eye_array", "hstack", "identity", "issparse", "kron", "linalg",
     "random_array", "tril", "triu", "vstack",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

@@ -4,6 +4,7 @@ norm.logpdf(x, loc=0, scale=1)        parameters in each call
 norm(loc, scale).logpdf(x)            a frozen distribution
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.scipy.stats.circular import vonmises, wrapcauchy
 from tapegrad.scipy.stats.correlation_and_tests import (
     energy_distance,
@@ -109,3 +110,5 @@ __all__ = [
     "vonmises", "wasserstein_distance", "weibull_max", "weibull_min", "wishart", "wrapcauchy",
     "yeojohnson", "yeojohnson_llf", "zipf", "zmap", "zscore",
 ]  # fmt: skip
+
+_check_calls(globals(), __all__)

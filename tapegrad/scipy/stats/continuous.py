@@ -101,7 +101,7 @@ class Continuous(Family):
 
         return given.checked(mean_over_shares(given.loc, value))
 
-    def moment(self, order: int, *args: Any, **kwargs: Any) -> Any:
+    def moment(self, order: Any, *args: Any, **kwargs: Any) -> Any:
         """Return a raw moment: by formulas up to order 2, beyond that by `expect`.
 
         >>> from tapegrad.scipy.stats.normal import norm

@@ -106,7 +106,7 @@ class FrozenContinuous(Frozen):
         shapes = tuple(given[name] for name in self.dist.shapes)
         return self.dist.expect(func, shapes, given["loc"], given["scale"])
 
-    def moment(self, order: int) -> Any:
+    def moment(self, order: Any) -> Any:
         """Return a raw moment."""
         return self.dist.moment(order, *self.args, **self.kwds)
 

@@ -105,7 +105,7 @@ class Dirichlet:
     def rvs(self, alpha: Any, size: Any = 1, random_state: Any = None) -> Any:
         """Draw `[*size, components]` points of the simplex, differentiable in alpha."""
         alpha = operand(alpha)
-        shape = (*(() if size is None else as_shape(size)), *alpha.shape)
+        shape = (*(() if size is None else as_shape(size, "size")), *alpha.shape)
         source = draws.source_of(random_state)
         parts = draws.gamma(source, shape, numpy_dtype_of(alpha), alpha)
         return parts / sum_over(parts, -1, keepdims=True)

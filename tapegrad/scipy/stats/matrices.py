@@ -178,7 +178,7 @@ def _digammas(half: Any, size: int) -> Any:
 
 def _bartlett(df: Any, count: int, size: Any, random_state: Any) -> Any:
     """Draw the Cholesky factor of a standard Wishart matrix by Bartlett's decomposition."""
-    shape, dtype = as_shape(size), numpy_dtype_of(df)
+    shape, dtype = as_shape(size, "size"), numpy_dtype_of(df)
     source = draws.source_of(random_state)
     chi = [draws.gamma(source, shape, dtype, 0.5 * (df - j)) for j in range(count)]
     below = triangle(draws.normal(source, (*shape, count, count), dtype), True, -1)
@@ -315,7 +315,7 @@ class MatrixNormal:
     ) -> Any:
         """Draw `[*size, rows, columns]` matrices, differentiable in all parameters."""
         mean, rows, columns = _matrix_parameters(mean, rowcov, colcov, None)
-        outer = as_shape(size)
+        outer = as_shape(size, "size")
         noise = draws.normal(
             draws.source_of(random_state), (*outer, *mean.shape), numpy_dtype_of(mean)
         )

@@ -91,7 +91,7 @@ class MultivariateNormal:
         """Draw `[*size, components]` vectors without axes of length 1; differentiable."""
         _, mean, cov = vector_parameters("multivariate_normal", 0.0, mean, cov)
         count = mean.shape[0]
-        shape = (*as_shape(size), count)
+        shape = (*as_shape(size, "size"), count)
         noise = draws.normal(draws.source_of(random_state), shape, numpy_dtype_of(mean))
         root = _singular_root(cov) if allow_singular else cholesky(cov)
         y = reshape_p(noise, shape=(-1, count)) @ matrix_transpose(root) + mean

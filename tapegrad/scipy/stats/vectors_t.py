@@ -98,7 +98,7 @@ class MultivariateT:
         """Draw `[*size, components]` vectors without axes of length 1; differentiable."""
         _, loc, shape, df = _read(0.0, loc, shape, df)
         count = loc.shape[0]
-        outer, dtype = as_shape(size), numpy_dtype_of(loc)
+        outer, dtype = as_shape(size, "size"), numpy_dtype_of(loc)
         source = draws.source_of(random_state)
         noise = draws.normal(source, (*outer, count), dtype)
         is_normal = isinf(df)

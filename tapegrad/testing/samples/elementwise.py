@@ -189,6 +189,13 @@ def by_numpy(exponent: Any) -> Callable[[Any], Any]:
     return lambda x: np.power(x, exponent)
 
 
+_WITH_TOLERANCES = ValueSample(
+    "isclose-tolerances",
+    lambda x, y, rtol: comparison.isclose(x, y, rtol=rtol),
+    [fixed([1.0, 1.0, INF, NAN]), fixed([1.0 + 1e-7, 1.1, INF, NAN]), fixed([0.0, 0.2, 0.1, 0.1])],
+    lambda x, y, rtol: np.isclose(x, y, rtol=rtol),
+)
+
 _COMPLEX = [
     Sample("abs-complex", magnitude.abs, [complex_normal(2, 3)], np.abs),
     Sample("sign-complex", magnitude.sign, [complex_normal(3)], np.sign),
@@ -229,6 +236,7 @@ _SELECTION = [
         np.where,
     ),
     named(selection.keep, [normal(2, 3), booleans(2, 3)], lambda x, m: np.where(m, x, 0)),
+    named(no_nan.live_with, [normal(2, 3), fixed([False, False, False])], lambda x, m: x),
     like_numpy(selection.maximum, [normal(4)], 0.0, case="number"),
     ValueSample(
         "fmax-nan", selection.fmax, [fixed([1.0, NAN, 2.0]), fixed([NAN, 2.0, 1.0])], np.fmax
@@ -319,6 +327,7 @@ SAMPLES = [
         named(function, makers, reference, differentiable=False)
         for function, reference, makers in _WITHOUT
     ],
+    _WITH_TOLERANCES,
     *_power_samples(),
     *_COMPLEX,
     *_SELECTION,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.ops.elementwise import exponential
 from tapegrad.ops.reduction import axes, logsumexp, primitives as reduction, squares
 from tapegrad.testing.sample import (
     Sample,
@@ -92,7 +93,7 @@ SAMPLES = [
     alike("logsumexp-lowest", logsumexp.logsumexp, [LOWEST], _logsumexp, 1),
     Sample(
         "exp_difference",
-        logsumexp.exp_difference,
+        exponential.exp_difference,
         [normal(2, 3), normal(3)],
         lambda x, y: np.exp(x - y),
     ),

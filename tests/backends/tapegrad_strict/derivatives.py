@@ -26,9 +26,9 @@ def _pullback(primitive: Primitive) -> Callable[..., Any]:
             if rule is None or not is_wanted:
                 cotangents.append(None)
             elif conjugate:
-                cotangents.append(xp.conj(rule(xp.conj(t), read, params)))
+                cotangents.append(xp.conj(rule.guarded(xp.conj(t), read, params)))
             else:
-                cotangents.append(rule(t, read, params))
+                cotangents.append(rule.guarded(t, read, params))
         return cotangents
 
     return pull

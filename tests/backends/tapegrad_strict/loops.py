@@ -25,6 +25,7 @@ _NAMED_OTHERWISE: dict[str, Callable[..., Any]] = {
     "erf": lambda x: x.dtype.type(math.erf(x)),
     "erfc": lambda x: x.dtype.type(math.erfc(x)),
     "ndtr": lambda x: x.dtype.type(0.5 * math.erfc(-x / math.sqrt(2))),
+    "float_exponent": lambda x: np.frexp(x)[1],
     "pow": np.power,
     "round": np.rint,
     "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),

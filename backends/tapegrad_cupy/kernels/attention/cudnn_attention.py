@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 import cupy
 
-from tapegrad_cupy.library_calls.cudnn_handle import current_handle, find_plans, library, new_graph
+from tapegrad.core.warn_once import warn_once
+from tapegrad_cupy.library_calls.cudnn_handle import (
+    current_handle,
+    find_plans,
+    lacks_engine,
+    library,
+    new_graph,
+)
 from tapegrad_cupy.library_calls.library_replay import ReplayedCall
 from tapegrad_cupy.library_calls.replay_check import Output
 
@@ -116,8 +123,13 @@ def _plan(call: Call, add: Any, written: Mapping[int, int]) -> Plan | None:
         find_plans(package, graph)
         graph.check_support()
         graph.build_plans(package.build_plan_policy.HEURISTICS_CHOICE)
+    except package.cudnnGraphNotSupportedError:
+        return None
     # TypeError: a version of the package that lacks one of the options.
-    except (package.cudnnGraphNotSupportedError, RuntimeError, ValueError, TypeError):
+    except (RuntimeError, ValueError, TypeError) as error:
+        if lacks_engine(error):
+            return None
+        warn_once("cuDNN's attention failed, so slower kernels compute it.", error)
         return None
     examples, heads, n, depth = call.operands[0].shape
     if graph.get_workspace_size() > _MOST_SPACE * examples * heads * n * depth:

@@ -17,7 +17,13 @@ import cupy
 from tapegrad.core.warn_once import warn_once
 from tapegrad_cupy.kernels.convolution import filter_layout
 from tapegrad_cupy.kernels.convolution.patches import Convolution, Plan, padder, transposer
-from tapegrad_cupy.library_calls.cudnn_handle import current_handle, find_plans, library, new_graph
+from tapegrad_cupy.library_calls.cudnn_handle import (
+    current_handle,
+    find_plans,
+    lacks_engine,
+    library,
+    new_graph,
+)
 from tapegrad_cupy.library_calls.library_replay import ReplayedCall
 from tapegrad_cupy.library_calls.replay_check import Output
 
@@ -34,7 +40,6 @@ _DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 _X, _W, _Y = 1, 2, 3
 
 # RuntimeErrors of the package that mean the same as its cudnnGraphNotSupportedError.
-_NO_ENGINE = ("No execution plans support the graph", "No valid engine configs")
 # Notes of engines that are not deterministic, or that round more than accumulation in float32.
 _REFUSED = (
     "NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "FFT", "WINOGRAD", "WINOGRAD_TILE_4x4",
@@ -77,7 +82,7 @@ def _plan(package: Any, name: str, conv: Convolution, tf32: bool) -> Plan | None
     except package.cudnnGraphNotSupportedError:
         return None
     except (RuntimeError, ValueError) as error:
-        if any([sentence in str(error) for sentence in _NO_ENGINE]):
+        if lacks_engine(error):
             return None
         warn_once(
             f"cuDNN failed to plan {name} in {conv.dtype.name}, so it runs on matrix products, "

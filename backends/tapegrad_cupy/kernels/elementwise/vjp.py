@@ -125,11 +125,10 @@ class _Pullback:
             rule = self._rules[i]
             assert rule is not None
             read = tuple(values[position] for position in self._positions[i])
-            own = {name: params[name] for name in rule.wants}
             if self._conjugate:
-                results.append(conj(rule.function(conj(t), *read, **own)))
+                results.append(conj(rule.guarded(conj(t), read, params)))
             else:
-                results.append(rule.function(t, *read, **own))
+                results.append(rule.guarded(t, read, params))
         return tuple(results)
 
 

@@ -215,13 +215,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, FEWEST || Row::held ? FEWE
 cross_entropy_gradient(
     const T* t, const T* x, const T* labels, const A* log_totals, T* g, i64 rows, i64 length) {
     for (i64 r = first_row(); r < rows; r += row_step()) {
-        A factor = widen(t[r]), log_total = log_totals[r], sum = 0;
+        A log_total = log_totals[r], sum = 0, total = 0;
         Row row(x + r * length, labels + r * length, length);
-        row.each([&](auto& part, i64, int) { EACH(e, part) sum += part.b[e]; });
+        row.each([&](auto& part, i64, int) {
+            EACH(e, part) {
+                sum += part.b[e];
+                total += exponential<T>(part.a[e] - log_total);
+            }
+        });
         sum = reduce<Sum, Row::lanes>(sum);
+        // Close to 1; dividing by it removes the rounding error of a large log_total.
+        total = reduce<Sum, Row::lanes>(total);
+        A scale = total == A(0) ? sum : sum / total, factor = widen(t[r]);
         row.write(g + r * length, [&](auto& part, i64, int) {
             EACH(e, part) {
-                A weight = exponential<T>(part.a[e] - log_total) * sum;
+                A weight = exponential<T>(part.a[e] - log_total) * scale;
                 part.a[e] = factor * (weight - part.b[e]);
             }
         });

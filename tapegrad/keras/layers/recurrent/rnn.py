@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapegrad.core.commit import assign_together
 from tapegrad.core.values import nest
 from tapegrad.core.values.device import device
 from tapegrad.core.values.variable import Variable
@@ -35,8 +36,10 @@ class _Memory:
         )
 
     def keep(self, states: list[Any]) -> None:
-        for variable, state in zip(nest.flatten(self.states), nest.flatten(states), strict=True):
-            variable.assign(cast(state, variable.dtype))
+        variables, values = nest.flatten(self.states), nest.flatten(states)
+        assign_together(variables, [cast(x, v.dtype) for x, v in zip(values, variables)])
+        for variable in variables:
+            variable.value()  # tapes record the new states as reads
 
 
 class RNN(Layer):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import custom_gradient
-from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.elementwise.arithmetic import add
 from tapegrad.scipy.sparse.arrays import as_sparse
@@ -107,7 +107,7 @@ def adjoint_of(function: Apply) -> Apply:
     """
 
     def adjoint(v: Any) -> Any:
-        with GradientTape(watch_accessed_variables=False) as tape:
+        with TransformTape(watch_accessed_variables=False) as tape:
             x = zeros_like(v)
             tape.watch(x)
             y = function(x)

@@ -1,0 +1,57 @@
+"""The line of the user's program that led to a call."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+_OWN = frozenset({"tapegrad", "tapegrad_numpy", "tapegrad_cupy"})
+_ARRAY_LIBRARIES = {"cupy", "jax", "matplotlib", "numba", "numpy", "pandas", "scipy", "seaborn"}
+_ARRAY_LIBRARIES |= {"sklearn", "torch", "tqdm", "xarray"}
+"""Libraries that convert what they are given; the user's line is the one that calls them."""
+_LIBRARIES = frozenset({*_OWN, *sys.stdlib_module_names, *_ARRAY_LIBRARIES})
+_MOST = 10_000
+_packages: dict[object, str] = {}
+
+
+def user_call() -> tuple[FrameType, FrameType]:
+    """Return the innermost frame of the user's program, and the frame that it has called.
+
+    This is the innermost frame that is neither in tapegrad nor in a library below it. If there is
+    none, it is the innermost frame outside tapegrad.
+    """
+    called = sys._getframe(1)
+    frame = called.f_back
+    outside = called, called
+    while frame is not None:
+        module = frame.f_globals.get("__name__")
+        package = _packages.get(module) or _package_of(module)
+        if package not in _LIBRARIES:
+            return frame, called
+        if outside[0] is outside[1] and package not in _OWN:
+            outside = frame, called
+        called, frame = frame, frame.f_back
+    return outside
+
+
+def _package_of(module: object) -> str:
+    """Return the top-level package of a module, and remember it."""
+    package = str(module).partition(".")[0]
+    if isinstance(module, str) and len(_packages) < _MOST:
+        _packages[module] = package
+    return package
+
+
+def module_of(frame: FrameType) -> str:
+    """Return the name of the module whose code a frame runs."""
+    return str(frame.f_globals.get("__name__"))
+
+
+def call_site() -> str:
+    """Return the file and line of the user's program that led to this call."""
+    return place_of(user_call()[0])
+
+
+def place_of(frame: FrameType) -> str:
+    """Return the file and line that a frame runs."""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,197 @@
+"""Explain an error of an inner line in terms of the arguments of the public function.
+
+A call that fails inside has usually got an argument of the wrong kind. The argument is found by
+the parameters' annotations and by the types that the error message quotes. Without such an
+argument, an internal error (a KeyError, an AssertionError, ...) is left as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.argument_checks import described
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRangeError,
+    OutOfRangeError,
+    ShapeError,
+    TapegradError,
+    ZeroDivisorError,
+)
+
+_LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
+_OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
+_CONVERSIONS = ("Expected numbers.", "Cannot turn ")
+"""How errors begin of values that no tensor can hold; they do not know the argument."""
+_OF_A_PRIMITIVE = re.compile(r"\w+ cannot take \w+\[")
+_ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
+
+
+def explained(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    error: Exception,
+    title: str | None = None,
+) -> Exception | None:
+    """Return the error to raise instead of one that an inner line raised, or None to keep it."""
+    text = str(error)
+    is_conversion = type(error) is ArgumentTypeError and any(part in text for part in _CONVERSIONS)
+    is_inner = type(error) is ShapeError and _OF_A_PRIMITIVE.match(text) is not None
+    if not is_conversion and not is_inner and not _is_of_a_library(error):
+        return None
+    if _is_in_code_of_the_caller(error.__traceback__):
+        return None
+    arguments = _named(function, args, kwargs)
+    if is_inner:
+        title = title or _title(function, args)
+        return None if text.startswith(f"{title} ") else _of_shapes(title, arguments, text)
+    suspect = _suspect(arguments, text)
+    if is_conversion:
+        if suspect is None:
+            return None
+        text = text[max(text.find(part) for part in _CONVERSIONS) :]  # without inner arguments
+    if isinstance(error, IndexError) and text == "tuple index out of range":
+        flattest = _with_fewest_axes(arguments)
+        if flattest is not None:
+            return _too_few_axes(title or _title(function, args), *flattest)
+    found = _class_for(error, suspect is not None)
+    if found is None:
+        return None
+    title = title or _title(function, args)
+    if suspect is None:
+        got = _listed(arguments)
+        return found(f"{title} cannot take these arguments together: {text}. Got {got}.")
+    name, value = suspect
+    return found(f"{title} cannot take {described(value)} as the argument {name}: {text}")
+
+
+def _listed(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={described(value)}" for name, value in arguments.items())
+
+
+def _of_shapes(title: str, arguments: Mapping[str, Any], text: str) -> ShapeError:
+    """Return the error of a primitive inside a function, with the arguments of the function."""
+    return ShapeError(f"{title} got {_listed(arguments)}: {text}")
+
+
+def _is_of_a_library(error: Exception) -> bool:
+    """Whether an error is one of Python's or NumPy's, and not one that users have defined."""
+    if isinstance(error, np.linalg.LinAlgError | FloatingPointError | UnicodeError):
+        return False
+    return type(error).__module__.partition(".")[0] in ("builtins", "numpy")
+
+
+def _is_in_code_of_the_caller(traceback: TracebackType | None) -> bool:
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__", "tapegrad"))
+        if not _is_library(module.partition(".")[0]):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+@cache
+def _is_library(package: str) -> bool:
+    known = package in _LIBRARIES or package.startswith("tapegrad_")
+    return known or package in sys.stdlib_module_names
+
+
+def _class_for(error: Exception, has_suspect: bool) -> type[TapegradError] | None:
+    text = str(error)
+    if isinstance(error, TypeError | RecursionError):
+        return ArgumentTypeError
+    if isinstance(error, IndexError):
+        return IndexOutOfRangeError
+    if isinstance(error, OverflowError):
+        return OutOfRangeError
+    if isinstance(error, ZeroDivisionError):
+        return ZeroDivisorError
+    if isinstance(error, ValueError):
+        return ShapeError if any(word in text for word in _ABOUT_SHAPES) else ArgumentError
+    if isinstance(error, _OTHERS) and has_suspect:
+        return ArgumentTypeError
+    return None
+
+
+def _title(function: Any, args: Sequence[Any]) -> str:
+    owner, _, name = function.__qualname__.rpartition(".")
+    if args and name in ("__init__", "__call__"):
+        return str(getattr(args[0], "__name__", None) or owner.rpartition(".")[2])
+    return str(function.__name__)
+
+
+def _named(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by the names of their parameters."""
+    try:
+        bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    except TypeError:
+        return dict(kwargs)
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        kind = parameter.kind
+        if value is parameter.default:
+            continue
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found.update({f"{name}[{i}]": item for i, item in enumerate(value)})
+        elif name != "self":
+            found[name] = value
+    return found
+
+
+def _with_fewest_axes(arguments: Mapping[str, Any]) -> tuple[str, Any] | None:
+    arrays = {name: x for name, x in arguments.items() if isinstance(getattr(x, "shape", 0), tuple)}
+    return min(arrays.items(), key=lambda pair: len(pair[1].shape), default=None)
+
+
+def _too_few_axes(title: str, name: str, value: Any) -> ShapeError:
+    return ShapeError(f"{title} needs more dimensions of {name}. Got {described(value)}.")
+
+
+def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
+    """Return the argument that an error is about, if there is one."""
+    words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)", text)
+    quoted = {word.rpartition(".")[2] for found in words for word in found if word}
+    quoted |= {"NoneType"} if "Got None" in text else set()
+    by_type = [
+        (name, value)
+        for name, value in arguments.items()
+        if type(value).__name__ in quoted or _is_quoted_in(value, quoted)
+    ]
+    if len(by_type) == 1:
+        return by_type[0]
+    strange = [(name, value) for name, value in arguments.items() if _is_strange(name, value)]
+    both = [pair for pair in strange if any(pair[1] is value for _, value in by_type)]
+    return (both or strange or by_type or [None])[0]  # type: ignore[list-item]
+
+
+def _is_quoted_in(value: Any, quoted: set[str]) -> bool:
+    """Whether a message quotes a text, or the type of an item of a list."""
+    if isinstance(value, list | tuple):
+        return any(type(item).__name__ in quoted for item in value)
+    return isinstance(value, str) and value in quoted
+
+
+def _is_strange(name: str, value: Any) -> bool:
+    """Whether a value is of no use as a tensor, a number, a name or a function."""
+    if type(value) is object or isinstance(value, dict | set):
+        return True
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "OSUV"
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, str) or type(item) is object for item in value)
+    if isinstance(value, int):
+        return abs(value) >= 2**63
+    return False

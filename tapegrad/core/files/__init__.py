@@ -1,0 +1,1 @@
+"""Files that other processes or other people may touch: atomic writes, private caches, limits."""

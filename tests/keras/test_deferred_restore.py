@@ -1,0 +1,243 @@
+"""Checkpoints restore what appears after `restore`, and find objects by each of their names."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad import keras
+from tapegrad.core.observed import ON_WRITE
+from tapegrad.errors import ArgumentError
+from tapegrad.train import Checkpoint, CheckpointMismatchError
+
+X, Y = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    return str(tmp_path / "ckpt")
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_afterwards() -> Any:
+    before = list(ON_WRITE)
+    yield
+    ON_WRITE[:] = before
+
+
+class Net(tf.Module):
+    def __init__(self, number: float | None) -> None:
+        super().__init__()
+        if number is not None:
+            self.w = tf.Variable([number])
+
+
+def test_an_attribute_that_is_set_later_is_restored(prefix: str) -> None:
+    path = Checkpoint(a=tf.Variable(1.0), b=tf.Variable([2.0]), epoch=3).save(prefix)
+    checkpoint = Checkpoint(a=tf.Variable(0.0))
+    status = checkpoint.restore(path)
+    with pytest.raises(CheckpointMismatchError, match="no object uses: b, epoch"):
+        status.assert_consumed()
+    status.assert_existing_objects_matched()
+
+    checkpoint.b = tf.Variable([0.0])
+    checkpoint.epoch = 0
+
+    assert (float(checkpoint.a), checkpoint.b.numpy().tolist(), checkpoint.epoch) == (1.0, [2.0], 3)
+    status.assert_consumed()
+
+
+def test_what_was_restored_is_not_restored_again(prefix: str) -> None:
+    path = Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0), c=tf.Variable(3.0), n=1).save(prefix)
+    checkpoint = Checkpoint(a=tf.Variable(0.0), n=0)
+    checkpoint.restore(path)
+    checkpoint.a.assign(7.0)
+    checkpoint.n = 5
+
+    checkpoint.b = tf.Variable(0.0)
+    checkpoint.b.assign(8.0)
+    checkpoint.a = tf.Variable(9.0)  # its value was used
+    checkpoint.c = tf.Variable(0.0)
+
+    assert [float(v) for v in (checkpoint.a, checkpoint.b, checkpoint.c)] == [9.0, 8.0, 3.0]
+    assert checkpoint.n == 5
+
+
+def test_an_attribute_of_a_module_that_is_set_later_is_restored(prefix: str) -> None:
+    path = Checkpoint(net=Net(2.0)).save(prefix)
+    net = Net(None)
+    status = Checkpoint(net=net).restore(path)  # nobody keeps the checkpoint
+    gc.collect()
+
+    net.w = tf.Variable([0.0])
+
+    assert net.w.numpy().tolist() == [2.0]
+    status.assert_consumed()
+
+
+def test_other_modules_are_left_alone(prefix: str) -> None:
+    path = Checkpoint(net=Net(2.0)).save(prefix)
+    checkpoint = Checkpoint(net=Net(None))
+    checkpoint.restore(path)
+    other = Net(3.0)
+    other.w = tf.Variable([4.0])
+
+    assert other.w.numpy().tolist() == [4.0]
+
+
+def made(is_built: bool) -> Any:
+    model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(2)])
+    if is_built:
+        model(X)
+    return model
+
+
+def test_a_model_that_is_built_later_is_restored(prefix: str) -> None:
+    old = made(True)
+    path = Checkpoint(model=old).save(prefix)
+    model = made(False)
+    status = Checkpoint(model=model).restore(path)
+
+    result = model(X)
+
+    np.testing.assert_array_equal(result.numpy(), old(X).numpy())
+    status.assert_consumed()
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_step_that_builds_the_model_and_the_optimizer_goes_on(
+    is_recorded: bool, prefix: str
+) -> None:
+    def trained(model: Any, optimizer: Any, steps: int) -> Any:
+        def step(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x) - y) ** 2)
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            return loss
+
+        step = tf.function(step) if is_recorded else step
+        return [float(step(X, Y)) for _ in range(steps)]
+
+    old, optimizer = made(False), keras.optimizers.Adam(0.1)
+    trained(old, optimizer, 3)
+    path = Checkpoint(model=old, optimizer=optimizer).save(prefix)
+    expected = trained(old, optimizer, 3)
+
+    new, optimizer = made(False), keras.optimizers.Adam(0.1)
+    status = Checkpoint(model=new, optimizer=optimizer).restore(path)
+    assert trained(new, optimizer, 3) == expected
+    status.assert_consumed()
+
+
+def test_an_optimizer_that_appears_later_is_restored(prefix: str) -> None:
+    w, optimizer = tf.Variable([1.0]), tf.optimizers.SGD(0.5, momentum=0.9)
+    optimizer.apply_gradients([(tf.constant([1.0]), w)])
+    path = Checkpoint(w=w, optimizer=optimizer).save(prefix)
+    optimizer.apply_gradients([(tf.constant([1.0]), w)])
+
+    checkpoint = Checkpoint(w=tf.Variable([0.0]))
+    status = checkpoint.restore(path)
+    checkpoint.optimizer = tf.optimizers.SGD(0.5, momentum=0.9)
+    status.assert_consumed()
+    checkpoint.optimizer.apply_gradients([(tf.constant([1.0]), checkpoint.w)])
+
+    assert checkpoint.w.numpy().tolist() == w.numpy().tolist()
+
+
+def test_the_latest_restore_counts(prefix: str) -> None:
+    before = list(ON_WRITE)
+    paths = [
+        Checkpoint(a=tf.Variable(n), b=tf.Variable(n)).write(f"{prefix}{n}") for n in (1.0, 2.0)
+    ]
+    checkpoint = Checkpoint(a=tf.Variable(0.0))
+    for path in paths:
+        checkpoint.restore(path)
+    checkpoint.b = tf.Variable(0.0)
+
+    assert float(checkpoint.b) == 2.0
+    assert before == ON_WRITE
+
+
+def test_a_file_that_is_gone_or_changed_is_an_error_and_no_silence(prefix: str) -> None:
+    source = Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0))
+    path = source.write(prefix)
+    checkpoint = Checkpoint(a=tf.Variable(0.0))
+    checkpoint.restore(path)
+    checkpoint.other = tf.Variable(5.0)  # not in the file
+    source.b.assign(3.0)
+    source.write(prefix)
+    with pytest.raises(ArgumentError, match="was replaced after it was restored"):
+        checkpoint.b = tf.Variable(0.0)
+    Path(f"{path}.safetensors").unlink()
+    with pytest.raises(ArgumentError, match="was deleted after it was restored"):
+        checkpoint.b = tf.Variable(0.0)
+
+
+def test_shapes_that_differ_are_an_error(prefix: str) -> None:
+    path = Checkpoint(a=tf.Variable([1.0, 2.0])).save(prefix)
+    checkpoint = Checkpoint()
+    checkpoint.restore(path)
+    with pytest.raises(ArgumentError, match=r"float32\[1\] here and float32\[2\] in the file"):
+        checkpoint.a = tf.Variable([0.0])
+
+
+# Names
+
+
+def test_a_variable_is_found_by_each_of_its_names(prefix: str) -> None:
+    shared = tf.Variable(5.0)
+    old = Checkpoint(
+        listed=[tf.Variable(1.0), shared], mapped={"two": shared, "x": tf.Variable(2.0)}
+    )
+    path = old.save(prefix)
+
+    by_map = Checkpoint(mapped={"two": tf.Variable(0.0), "x": tf.Variable(0.0)})
+    by_map.restore(path).assert_existing_objects_matched()
+    by_list = Checkpoint(listed=[tf.Variable(0.0), tf.Variable(0.0)])
+    by_list.restore(path).assert_existing_objects_matched()
+    apart = Checkpoint(
+        listed=[tf.Variable(0.0), tf.Variable(0.0)],
+        mapped={"two": tf.Variable(0.0), "x": tf.Variable(0.0)},
+    )
+    apart.restore(path).assert_consumed()
+
+    assert [float(v) for v in by_map.mapped.values()] == [5.0, 2.0]
+    assert [float(v) for v in by_list.listed] == [1.0, 5.0]
+    assert [float(v) for v in (*apart.listed, *apart.mapped.values())] == [1.0, 5.0, 5.0, 2.0]
+
+
+def test_an_object_with_more_names_than_in_the_file_is_found(prefix: str) -> None:
+    path = Checkpoint(mapped={"two": tf.Variable(5.0)}).save(prefix)
+    shared = tf.Variable(0.0)
+    Checkpoint(listed=[shared], mapped={"two": shared}).restore(path).assert_consumed()
+
+    assert float(shared) == 5.0
+
+
+def test_what_is_inside_an_object_with_two_names_is_found(prefix: str) -> None:
+    net = Net(3.0)
+    optimizer = tf.optimizers.SGD(0.5, momentum=0.9)
+    optimizer.apply_gradients([(tf.constant([2.0]), net.w)])
+    path = Checkpoint(first=net, nets={"second": net}, optimizer=optimizer).save(prefix)
+
+    other, again = Net(0.0), tf.optimizers.SGD(0.5, momentum=0.9)
+    status = Checkpoint(nets={"second": other}, optimizer=again).restore(path)
+
+    assert other.w.numpy().tolist() == net.w.numpy().tolist()
+    status.assert_consumed()
+    for one, w in ((optimizer, net.w), (again, other.w)):
+        one.apply_gradients([(tf.constant([0.0]), w)])
+    assert other.w.numpy().tolist() == net.w.numpy().tolist()
+
+
+def test_a_nontrivial_match(prefix: str) -> None:
+    path = Checkpoint(a=tf.Variable(1.0)).save(prefix)
+    Checkpoint(a=tf.Variable(0.0)).restore(path).assert_nontrivial_match()
+    with pytest.raises(CheckpointMismatchError, match=r"Nothing of checkpoint .* It holds: a"):
+        Checkpoint(b=tf.Variable(0.0)).restore(path).assert_nontrivial_match()
