@@ -1,16 +1,20 @@
 """Fault injection: raise KeyboardInterrupt at the n-th event of a call.
 
 Events are the lines and calls of Python code of the package and of `contextlib`. CPython delivers a
-signal at some of them: the start of a function, a jump backwards, the end of a call.
+signal at some of them: the start of a function, a jump backwards, the end of a call. It delivers
+none between the last statement of a `with` block and the call of `__exit__`, where a trace function
+would see the line of the `with` again; an exception there would leave the block without its exit.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import tapegrad
@@ -24,6 +28,27 @@ def _is_traced(frame: FrameType) -> bool:
     return name.startswith(_FOLDERS) or name == "<string>" or name == contextlib.__file__
 
 
+@cache
+def _ends_of_blocks(code: CodeType) -> frozenset[int]:
+    """Return where a function begins to call `__exit__(None, None, None)` after a `with` block."""
+    found: set[int] = set()
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PRECALL")]
+    for k in range(len(steps) - 3):
+        nones = [step.opname == "LOAD_CONST" and step.argval is None for step in steps[k : k + 3]]
+        if all(nones) and steps[k + 3].opname == "CALL":
+            found.add(steps[k].offset)
+            while k and steps[k - 1].opname in ("NOP", "SWAP"):  # a value that is returned
+                k -= 1
+                found.add(steps[k].offset)
+    return frozenset(found)
+
+
+def _is_event(frame: FrameType, kind: str) -> bool:
+    return kind == "call" or (
+        kind == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code)
+    )
+
+
 def interrupted(function: Callable[[], Any], event: int) -> bool:
     """Call a function and interrupt it at an event; return False if it ended before."""
     left = event
@@ -32,7 +57,7 @@ def interrupted(function: Callable[[], Any], event: int) -> bool:
         nonlocal left
         if kind == "call" and not _is_traced(frame):
             return None
-        if kind in ("call", "line"):
+        if _is_event(frame, kind):
             left -= 1
             if left < 0:
                 sys.settrace(None)
@@ -58,7 +83,7 @@ def count_events(function: Callable[[], Any]) -> int:
         nonlocal count
         if kind == "call" and not _is_traced(frame):
             return None
-        count += kind in ("call", "line")
+        count += _is_event(frame, kind)
         return trace
 
     before = sys.gettrace()

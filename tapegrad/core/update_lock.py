@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from _thread import _count as other_threads
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 __all__ = ["letting_others_update", "other_threads", "updating", "updating_alone"]
@@ -31,22 +30,24 @@ def updating_alone() -> Any:
 _NO_LOCK = nullcontext()
 
 
-@contextmanager
-def letting_others_update() -> Iterator[None]:
+class letting_others_update:  # noqa: N801  # used like a function
     """Give the lock to other threads inside the block, which may wait for one of them.
+
+    A generator would not do: after an interrupt it ends late, and would take the lock for good.
 
     >>> with updating, letting_others_update():
     ...     updating._is_owned()
     False
     """
-    if not updating._is_owned():
-        yield
-        return
-    state = updating._release_save()
-    try:
-        yield
-    finally:
-        updating._acquire_restore(state)
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = updating._release_save() if updating._is_owned() else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._state is not None:
+            updating._acquire_restore(self._state)
 
 
 def _forget() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,35 @@ from tapegrad.core.commit import (
     restoring,
     store,
 )
+from tapegrad.core.recorder import EMPTY, restore_stack
+from tapegrad.core.update_lock import updating
+from tapegrad.program.record.recording import current_recording
+from tapegrad.program.record.recording_lock import recording_alone
 from tests.interrupts import count_events, interrupted
 
 # CPython ignores an exception in a finalizer and reports it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind() -> Iterator[None]:
+    """Fail if an interrupt leaves a recording or a lock to the code after it."""
+    yield
+    assert current_recording() is None
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(_can_take_the_locks).result(timeout=60)
+    # `__exit__` of a tape is a Python function. Interrupted at its start, it leaves the tape
+    # active, which no block can prevent.
+    restore_stack(EMPTY)
+
+
+def _can_take_the_locks() -> bool:
+    if not updating.acquire(timeout=5):
+        return False
+    updating.release()
+    with recording_alone():
+        return True
+
 
 LONG = int(os.environ.get("TAPEGRAD_LONG") == "1") * 2000
 """The most events at which one case is interrupted in the long form; 0 in the short one."""
