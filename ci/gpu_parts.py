@@ -29,8 +29,8 @@ FILES_ON_THE_HOST = tuple(
     for name in (
         "backend_registry", "bad_input", "bench", "bench_keras", "bench_reports", "bench_results",
         "bench_workloads", "casts_ahead", "compute_gradient", "extend", "faces", "function",
-        "generic_kernels", "interop", "memory_info", "nest", "optimizers",
-        "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
+        "generic_kernels", "interop", "interrupts", "memory_info", "nest", "optimizers",
+        "optimizers_in_functions", "sweep_as_on_a_device", "transfers", "wrong_calls",
     )
 )  # fmt: skip
 

@@ -44,9 +44,7 @@ def _ends_of_blocks(code: CodeType) -> frozenset[int]:
 
 
 def _is_event(frame: FrameType, kind: str) -> bool:
-    return kind == "call" or (
-        kind == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code)
-    )
+    return kind == "call" or (kind == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code))
 
 
 def interrupted(function: Callable[[], Any], event: int) -> bool:

@@ -16,7 +16,8 @@ from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.exits import CutLog
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import adapter_of, to_tensor
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.shared import copy_of
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import creation
@@ -114,6 +115,8 @@ def may_have_zeros(seeds: list[Any]) -> bool:
 def _fit_seed(seed: Any, target: Any, position: int) -> Any:
     if not batching.is_batched(seed):
         seed = to_tensor(seed, like=None if batching.is_batched(target) else to_tensor(target))
+        if type(seed) is SharedTensor:  # a gradient may be its seed
+            seed = wrap(copy_of(seed.array))
     if seed.dtype != target.dtype:
         seed = cast.cast(seed, target.dtype)
     if tuple(seed.shape) != tuple(target.shape):

@@ -27,7 +27,7 @@ from itertools import repeat
 from typing import Any
 
 from tapegrad.core.backend.protocol import Array
-from tapegrad.core.update_lock import other_threads, updating_alone
+from tapegrad.core.update_lock import other_threads, updating, updating_alone
 from tapegrad.core.values.variable import Variable
 
 _slot: Any = Variable.__dict__["array"]
@@ -35,6 +35,9 @@ array_of: Callable[[Variable], Array] = _slot.__get__
 """Return the real array of a variable, by a function in C."""
 set_array: Callable[[Variable, Array], None] = _slot.__set__
 """Replace the real array of a variable, by a function in C; returns None."""
+
+remove_array: Callable[[Variable], None] = _slot.__delete__
+"""Take the real array from a variable, by a function in C; returns None."""
 
 _exhaust = deque[Any](maxlen=0).extend
 _ARRAY = repeat("array")
@@ -52,6 +55,19 @@ Part = tuple[Callable[..., tuple[list[Variable], list[Array]]], tuple[Any, ...]]
 """A function and its arguments. It computes the new arrays of variables and changes nothing."""
 
 
+def arrays_of(variables: Iterable[Variable]) -> list[Array]:
+    """Return the real arrays of variables; wait for those that a program overwrites.
+
+    >>> len(arrays_of([Variable(1.0), Variable(2.0)]))
+    2
+    """
+    try:
+        return [*map(array_of, variables)]
+    except AttributeError:
+        with updating:
+            return [*map(array_of, variables)]
+
+
 def store(variables: Sequence[Variable], arrays: Sequence[Array]) -> None:
     """Replace the arrays of several variables at once.
 
@@ -65,7 +81,7 @@ def store(variables: Sequence[Variable], arrays: Sequence[Array]) -> None:
             variable.array = array
         return
     # The old arrays are freed after the call, since a finalizer may run Python code.
-    old = [*map(array_of, variables)]
+    old = arrays_of(variables)
     _exhaust(map(set_array, variables, arrays))
     del old
 

@@ -13,12 +13,19 @@ from _thread import _count as other_threads
 from contextlib import nullcontext
 from typing import Any
 
-__all__ = ["letting_others_update", "other_threads", "updating", "updating_alone"]
+__all__ = ["letting_others_update", "other_threads", "updating", "updating_alone", "withheld"]
 
 updating: Any = threading.RLock()
 """Held while a thread replaces the value of a variable by one that depends on the old value.
 
 Small updates take it only if there are `other_threads`, since it costs a tenth of an `assign_add`.
+"""
+
+
+withheld: dict[int, Any] = {}
+"""Arrays that a program overwrites at the moment, by the numbers of their variables.
+
+The variables do not have them meanwhile, so no other thread can take one as a snapshot.
 """
 
 

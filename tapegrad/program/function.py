@@ -23,6 +23,7 @@ from tapegrad.core.recorder import active_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import chosen_device
+from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
@@ -52,6 +53,7 @@ from tapegrad.program.record.arguments import (
     flatten_call,
     is_numeric,
     key_of,
+    take_shared,
 )
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
@@ -211,6 +213,7 @@ class Function:
         if self._runs_eagerly():
             return self.python_function(*args, **kwargs)
         leaves = flatten_call(args, kwargs)
+        shared = take_shared(leaves)
         if any([type(leaf) in INTERPRETERS for leaf in leaves]):
             return self.python_function(*args, **kwargs)
         try:
@@ -222,6 +225,13 @@ class Function:
             return self.python_function(*args, **kwargs)
         if active_stack().tokens:
             return self._call_under_tapes(key, leaves, args, kwargs)
+        result = self._call_program(key, leaves, args, kwargs)
+        if shared:  # a result may be an argument, or a part of it
+            mark_views(nest.flatten(result), shared)
+        return result
+
+    def _call_program(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
+        """Run the program of a call, which is recorded first if there is none."""
         entry = self._entries.find(key)
         if entry is None:
             return self._record(key, leaves, args, kwargs)
@@ -307,6 +317,7 @@ class Function:
         if self._specs is not None:
             args = fitted_to(self._specs, args)
         leaves = flatten_call(args, kwargs)
+        take_shared(leaves)
         entry = self._entries.find(key_of(leaves, args, kwargs))
         if entry is None:
             raise ArgumentError(

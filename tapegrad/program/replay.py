@@ -8,14 +8,22 @@ changed, and the program runs again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import chain, count, repeat, starmap
 from operator import call, is_not
 from typing import Any
 
 from tapegrad.core.backend.protocol import Array
-from tapegrad.core.commit import array_of, deferring_signals, set_array, store
-from tapegrad.core.update_lock import other_threads, updating
+from tapegrad.core.commit import (
+    array_of,
+    arrays_of,
+    deferring_signals,
+    remove_array,
+    set_array,
+    store,
+)
+from tapegrad.core.update_lock import other_threads, updating, withheld
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.record.effects import silence
 
@@ -95,7 +103,7 @@ class Replay:
 
     def _attempt(self, inputs: Sequence[Array], anew: bool) -> Sequence[Array] | None:
         """Run; return None if another thread has assigned to a variable or holds an array."""
-        arrays = [*map(array_of, self._read)]
+        arrays = arrays_of(self._read)
         if self._defers:
             (outputs, held, writes, checks), _ = self._run.prepare(inputs, arrays, anew)
             alone = () if anew else self._run.watch(held, writes, checks)
@@ -133,12 +141,16 @@ class Reading:
 
     def __call__(self, inputs: Sequence[Array]) -> Sequence[Array]:
         if other_threads():
-            return self._run(inputs, [*map(array_of, self._read)])[0]  # type: ignore[no-any-return]
+            return self._run(inputs, arrays_of(self._read))[0]  # type: ignore[no-any-return]
         return self._run(inputs, [v.array for v in self._read])[0]  # type: ignore[no-any-return]
 
 
 class Launching:
-    """Runs a program that launches kernels which write in place, and stores the other arrays."""
+    """Runs a program that launches kernels which write in place, and stores the other arrays.
+
+    Other threads that read a variable meanwhile wait for the launch. Otherwise one could take an
+    array as a snapshot after the program has found that nothing else holds it.
+    """
 
     __slots__ = ("_read", "_run", "_written")
 
@@ -149,6 +161,22 @@ class Launching:
 
     def __call__(self, inputs: Sequence[Array]) -> Sequence[Array]:
         with updating, deferring_signals():
-            outputs, held = self._run(inputs, [*map(array_of, self._read)])
+            arrays = arrays_of(self._read)
+            if other_threads() and not withheld:
+                return self._among_threads(inputs, arrays)
+            outputs, held = self._run(inputs, arrays)
             store(self._written, held)
+        return outputs  # type: ignore[no-any-return]
+
+    def _among_threads(self, inputs: Sequence[Array], arrays: list[Array]) -> Sequence[Array]:
+        # One known holder of each array, as the run expects it: `withheld` instead of the variable.
+        withheld.update(zip([variable.number for variable in self._read], arrays, strict=True))
+        held: Sequence[Array] = ()
+        try:
+            deque(map(remove_array, self._read), 0)
+            outputs, held = self._run(inputs, arrays)
+        finally:
+            back = map(set_array, self._read, withheld.values())
+            deque(chain(back, map(set_array, self._written, held)), 0)
+            withheld.clear()
         return outputs  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ import pytest
 import tapegrad as tf
 import tapegrad.numpy as tnp
 from tapegrad.errors import TapeExitError, TapeExitWarning
+from tests.raw_arrays import raw_arrays
 
 NUMBERS = {
     "float": float,
@@ -44,7 +45,7 @@ ARRAYS = {
     "np.full": lambda u: np.full(3, u),
     "np.put": lambda u: np.put(np.zeros(3), [1], u),
     "slice of an array": lambda u: operator.setitem(np.zeros(3), slice(0, 1), u),
-    "np.from_dlpack": np.from_dlpack,
+    "from_dlpack": lambda u: raw_arrays().from_dlpack(u),
 }
 ON_PURPOSE = {
     "numpy": lambda u: u.numpy(),
@@ -547,7 +548,7 @@ VARIABLE_EXITS = {
     "numpy()": lambda v: v.numpy(),
     "numpy_later()": lambda v: v.numpy_later().result(),
     "__array__ or memoryview()": np.asarray,
-    "__dlpack__": np.from_dlpack,
+    "__dlpack__": lambda v: raw_arrays().from_dlpack(v),
     "bytes()": bytes,
 }
 

@@ -68,7 +68,7 @@ def test_cupy_takes_and_gives_the_same_memory(dtype) -> None:
 
     assert x.dtype == dtype
     assert x.shape == (2, 2)
-    for back in (cupy.asarray(x), cupy.from_dlpack(x), cupy.asarray(tf.Variable(x))):
+    for back in (cupy.asarray(x), cupy.from_dlpack(x)):
         assert back.data.ptr == pointer(x) == array.data.ptr
         assert back.strides == array[:, ::2].strides
         assert back.dtype == dtype
@@ -140,7 +140,8 @@ def test_torch_shares_memory_both_ways(torch, name) -> None:
 def test_torch_reads_a_variable_and_a_capsule(torch) -> None:
     v = tf.Variable([1.0, 2.0])
 
-    assert torch.from_dlpack(v).data_ptr() == pointer(v)
+    torch.from_dlpack(v).fill_(9.0)  # a copy, since the variable keeps its memory
+    assert v.numpy().tolist() == [1.0, 2.0]
     assert torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(v)).tolist() == [1.0, 2.0]
     capsule = torch.utils.dlpack.to_dlpack(torch.ones(3, device="cuda"))
     x = dlpack.from_dlpack(capsule)

@@ -87,6 +87,8 @@ def disagreements(function):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_of_functions(name):
+    if name == "frombuffer" and tapegrad.constant(0.0).device != "cpu":
+        return  # a buffer is in host memory
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(disagreements(lambda xp, x, rest: getattr(xp, name)(x, *rest)))

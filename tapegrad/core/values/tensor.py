@@ -337,4 +337,4 @@ def _rebuild(value: np.ndarray, device: str) -> Tensor:
     return Tensor(host.place(value, device))
 
 
-nest.LEAF_TYPES.update((Tensor, np.ndarray))
+nest.LEAF_TYPES.update((Tensor, SharedTensor, np.ndarray))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as copying
+import os
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -13,7 +14,7 @@ from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.observed import observed_slot
 from tapegrad.core.recorder import NO_PARAMS, Node, Stack, Token, active_stack, make_leaf, note_cut
-from tapegrad.core.update_lock import other_threads, updating
+from tapegrad.core.update_lock import other_threads, updating, withheld
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import (
     copy_of_device_array,
@@ -86,6 +87,16 @@ class Variable(HasArray):
         _live[self.number] = self
         for listener in _listeners:
             listener(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the array after the program that withholds it from other threads has ended."""
+        if name == "array":
+            with updating:
+                if self.number in withheld:  # this thread runs the program
+                    return withheld[self.number]
+                return _array.__get__(self)
+        kind = type(self).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
 
     def value(self) -> Any:
         """Return the current value as a new tensor; active tapes record the read.
@@ -312,6 +323,22 @@ class Variable(HasArray):
         value = host.fetch(self.array, None, "pickle")
         constraint = copying.copy(self.constraint)
         return value, self.trainable, self.name, self.device, constraint
+
+
+_array: Any = Variable.__dict__["array"]
+"""The attribute itself; a recording replaces it by a property."""
+
+
+def _take_back() -> None:
+    """Give variables their arrays in a forked process, where no program is running."""
+    for number, array in withheld.items():
+        if number in _live:
+            _array.__set__(_live[number], array)
+    withheld.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_take_back)
 
 
 def note_creations(listener: Callable[[Variable], None]) -> None:

@@ -28,7 +28,7 @@ from tapegrad.core.values.convert import has_mask, to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.dtypes import ALLOWED, DType
 from tapegrad.core.values.indexed_slices import IndexedSlices
-from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import TapegradError
 
@@ -59,12 +59,23 @@ def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
     return [leaf if type(leaf) in _KNOWN else _as_tensor(leaf) for leaf in leaves]
 
 
+def take_shared(leaves: list[Any]) -> list[Tensor]:
+    """Replace tensors with memory of other libraries by ordinary ones; return those replaced.
+
+    The program reads the memory before the call returns, so no copy is needed.
+    """
+    shared = [leaf for leaf in leaves if type(leaf) is SharedTensor]
+    if shared:
+        leaves[:] = [wrap(t.array) if type(t) is SharedTensor else t for t in leaves]
+    return shared
+
+
 _KNOWN = BY_VALUE | {Tensor, Variable}
 """Types of leaves that need no conversion."""
 
 
 def _is_flat(args: Args) -> bool:
-    return all([type(arg) in nest.LEAF_TYPES for arg in args])
+    return not any([nest.is_nested(arg) for arg in args])
 
 
 def is_numeric(leaf: Any) -> bool:
@@ -79,7 +90,8 @@ def _as_tensor(leaf: Any) -> Any:
         return to_tensor(leaf)
     if isinstance(leaf, Tensor):  # e.g. a slice of a variable, or a tensor that shares its memory
         leaf = to_tensor(leaf)
-        return leaf if type(leaf) is Tensor else wrap(leaf.array, leaf.node)
+        known = type(leaf) is Tensor or type(leaf) is SharedTensor
+        return leaf if known else wrap(leaf.array, leaf.node)
     if not _is_array_type(kind):
         return leaf
     try:
