@@ -64,7 +64,7 @@ def take_shared(leaves: list[Any]) -> list[Tensor]:
 
     The program reads the memory before the call returns, so no copy is needed.
     """
-    shared = [leaf for leaf in leaves if type(leaf) is SharedTensor]
+    shared: list[Tensor] = [leaf for leaf in leaves if type(leaf) is SharedTensor]
     if shared:
         leaves[:] = [wrap(t.array) if type(t) is SharedTensor else t for t in leaves]
     return shared
