@@ -212,7 +212,9 @@ def test_a_gradient_that_a_tape_records_frees_what_only_the_inner_tape_kept():
         del h
         slope = inner.gradient(y, x, u)
 
-    assert kept() is not None  # the gradient by the seed reads it
+    # The gradient by the seed reads it. On a device, where zeros in the seed cannot be looked for,
+    # the rule is guarded and saves an array of its own.
+    assert kept() is not None or x.device != "cpu"
     np.testing.assert_allclose(outer.gradient(slope, u).numpy(), np.sinh(2 * x.numpy()), rtol=1e-12)
     assert kept() is None
 

@@ -536,7 +536,8 @@ def test_a_range_warns_of_the_arguments_that_its_numbers_depend_on(make):
 
 @by_name(NUMBERS | ARRAYS | ON_PURPOSE)
 def test_inside_vmap_every_way_out_is_refused(leave):
-    with pytest.raises(TypeError):
+    # CuPy takes any object without DLPack for a capsule that is used up.
+    with pytest.raises((TypeError, ValueError)):
         tf.vmap(tf.grad(lambda x: x * 0.0 * len([leave(x)])))(tf.constant([1.0, 2.0]))
 
 
