@@ -91,10 +91,10 @@ def _why_not_followed(tape: Any, source: Any) -> str:
 
 def _connected(tape: Any, ends: list[Node], starts: list[Node]) -> bool | None:
     """Return whether a path leads from `starts` to `ends`; None if its history has been freed."""
-    if tape._swept and set(map(id, ends)) == tape._swept:
-        if not tape._found.isdisjoint(map(id, starts)):
+    if tape._swept and set(map(id, ends)) == set(tape._swept):
+        if not set(tape._found).isdisjoint(map(id, starts)):
             return True
-        return False if tape._asked.issuperset(map(id, starts)) else None
+        return False if set(tape._asked).issuperset(map(id, starts)) else None
     reached = Plan(ends, starts, tape.token).nodes
     if not set(starts).isdisjoint(reached):
         return True

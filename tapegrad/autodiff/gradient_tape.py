@@ -117,7 +117,8 @@ class GradientTape(Recording):
             )
         self._begin()
         results = [self._jacobian_of(one, flat, unconnected, chunk) for one in targets]
-        lost = [x for x in flat if self._found.isdisjoint(map(id, self._source_nodes(x)))]
+        known = set(self._found)
+        lost = [x for x in flat if known.isdisjoint(map(id, self._source_nodes(x)))]
         self._end()
         self._release_history_of(targets)
         if lost:
@@ -277,9 +278,9 @@ class GradientTape(Recording):
         else:  # nodes belong to whole arrays, not to single examples
             with batching.in_frame(None):
                 found = sweep.run(starts)
-        self._swept |= frozenset(map(id, ends))
-        self._asked |= frozenset(map(id, everything))
-        self._found |= frozenset(map(id, found))
+        self._swept += (*map(id, ends),)
+        self._asked += (*map(id, everything),)
+        self._found += (*map(id, found),)
         return [
             found.get(nodes[0])
             if len(nodes) == 1

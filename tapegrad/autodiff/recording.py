@@ -32,7 +32,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, TapeError
 
-_NONE: frozenset[int] = frozenset()
+_NONE: tuple[int, ...] = ()
 
 
 class Recording(CutLog):
