@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core.trace.c_source import HELPERS, statements, type_of
+from tapegrad.core.trace.c_source import HELPERS, type_of
 from tapegrad.core.trace.expression import Expression
+from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.launch.cuda_prelude import C_TYPES, prelude_for
 
 THREADS = 256
@@ -101,13 +102,8 @@ class _Kernel:
     def formula(self) -> str:
         """Return the device function that computes one element."""
         names = [f"a{i}" for i in range(len(self.operands))]
-        lines, results = statements(self.outputs, names)
-        takes = [f"const {self._type(i)} a{i}" for i in range(len(self.operands))]
-        gives = [f"{type_of(output)}& y{k}" for k, output in enumerate(self.outputs)]
-        body = "".join(f"    {line}\n" for line in lines)
-        body += "".join(f"    y{k} = {name};\n" for k, name in enumerate(results))
-        head = "__device__ __forceinline__ void formula("
-        return f"\n{head}{', '.join([*takes, *gives])}) {{\n{body}}}\n"
+        takes = [f"const {self._type(i)} {name}" for i, name in enumerate(names)]
+        return "\n" + device_function("void", "formula", takes, self.outputs, names)
 
     def dtypes(self) -> set[str]:
         """Return the names of all dtypes that are read or written."""
@@ -227,23 +223,10 @@ class _Kernel:
                 lines.append(f"    left /= {size};")
             unit = f" * {n}" if d == last else ""
             lines += [f"    o{i} += c{d}{unit} * (I)step{i}_{d};" for i in self.arrays]
+        arguments = [f"p{i}" for i in range(len(self.operands))]
         for i in self.arrays:
             step = self.operands[i].step
-            stored = self._stored(i)
-            if step == 1 and n > 1:
-                vector = f"Vec<{stored}, {n}>"
-                lines.append(f"    const {vector} x{i} = *(const {vector}*)(p{i} + o{i});")
-            elif step == 0:
-                lines.append(f"    const {self._type(i)} s{i} = widen(p{i}[o{i}]);")
-        arguments = [self._strided_element(i) for i in range(len(self.operands))]
+            read = Read(self._stored(i), self._type(i), step, f"step{i}_{last}")
+            lines += [f"    {line}" for line in [read.load(i, n)] if line]
+            arguments[i] = read.element(i)
         return "\n".join(lines) + "\n" + self._loop(arguments, "index")
-
-    def _strided_element(self, i: int) -> str:
-        operand = self.operands[i]
-        if operand.dtype is None:
-            return f"p{i}"
-        if operand.step == 0:
-            return f"s{i}"
-        if operand.step == 1 and self.width > 1:
-            return f"widen(x{i}.v[j])"
-        return f"widen(p{i}[o{i} + j * (I)step{i}_{self.rank - 1}])"

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.trace.c_source import statements, type_of
+from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.expression import Expression
 from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_cupy.kernels.elementwise.source import STORED, preamble
+from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.launch.cuda_source import wide_dtype
@@ -97,9 +98,8 @@ class Writer:
         """Return device functions: the formula of one element, and the parts of each reduction."""
         names = [f"a{i}" for i in range(len(self.loop.inputs))]
         outputs = [output.expression for output in self.loop.outputs]
-        takes = [f"const {self._type(i)} a{i}" for i in range(len(names))]
-        gives = [f"{type_of(output)}& y{k}" for k, output in enumerate(outputs)]
-        text = _function("void", "formula", [*takes, *gives], outputs, names, assign=True)
+        takes = [f"const {self._type(i)} {name}" for i, name in enumerate(names)]
+        text = device_function("void", "formula", takes, outputs, names)
         for k in self.combined:
             text += self._combination(k, self.loop.outputs[k])
         return text
@@ -115,7 +115,7 @@ class Writer:
         if finish is None:
             finish = Expression("input", output.expression.dtype, value=0)
         takes = [f"const {kind} a0"]
-        return text + _function(type_of(finish), f"finish{k}", takes, [finish], ["a0"])
+        return text + device_function(type_of(finish), f"finish{k}", takes, [finish], ["a0"])
 
     def _type(self, i: int) -> str:
         return type_of(Expression("input", self.loop.inputs[i].dtype))
@@ -364,16 +364,9 @@ class Writer:
         n = self.g.width
         lines, arguments = [], []
         for i, steps in enumerate(self.g.reads):
-            step, stored = steps[-1], self.stored(i)
-            if step == 0:
-                lines.append(f"const {self._type(i)} s{i} = widen(p{i}[o{i}]);")
-                arguments.append(f"s{i}")
-            elif step == 1:
-                vector = f"Vec<{stored}, {n}>"
-                lines.append(f"const {vector} x{i} = *(const {vector}*)(p{i} + o{i});")
-                arguments.append(f"widen(x{i}.v[j])")
-            else:
-                arguments.append(f"widen(p{i}[o{i} + j * (I){step}])")
+            read = Read(self.stored(i), self._type(i), steps[-1], f"{steps[-1]}")
+            lines.append(read.load(i, n))
+            arguments.append(read.element(i))
         lines += [f"Vec<{self.stored_output(k)}, {n}> z{k};" for k in self.whole]
         outputs = range(len(self.loop.outputs))
         declared = "".join(f"{type_of(self.loop.outputs[k].expression)} r{k}; " for k in outputs)
@@ -386,22 +379,4 @@ class Writer:
             f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {stores} {sums} }}",
         ]
         lines += [f"*(Vec<{self.stored_output(k)}, {n}>*)(q{k} + ow) = z{k};" for k in self.whole]
-        return "".join(f"{indent}{line}\n" for line in lines)
-
-
-def _function(
-    result: str,
-    name: str,
-    takes: Sequence[str],
-    outputs: Sequence[Expression],
-    names: Sequence[str],
-    assign: bool = False,
-) -> str:
-    """Return a device function of expressions, which returns the first or assigns `y0`, `y1`..."""
-    lines, results = statements(outputs, names)
-    body = "".join(f"    {line}\n" for line in lines)
-    if assign:
-        body += "".join(f"    y{k} = {value};\n" for k, value in enumerate(results))
-    else:
-        body += f"    return {results[0]};\n"
-    return f"__device__ __forceinline__ {result} {name}({', '.join(takes)}) {{\n{body}}}\n"
+        return "".join(f"{indent}{line}\n" for line in lines if line)
