@@ -1,0 +1,1 @@
+"""One program per file, in a folder per family."""
