@@ -64,7 +64,9 @@ def _use_in_source(frame: FrameType) -> Use:
         if isinstance(node, ast.expr) and _span(node) == position:
             reader = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             return Use(reader, False, _shows(node, parents))
-    return unknown
+    # Older versions of pytest give all parts of an assertion the position of the statement.
+    is_assertion = isinstance(statement, ast.Assert) and _span(statement) == position
+    return Use("", False, True) if is_assertion else unknown
 
 
 def _tree_around(code: CodeType, lines: list[str], position: Any) -> ast.AST | None:
