@@ -241,3 +241,64 @@ def test_a_nontrivial_match(prefix: str) -> None:
     Checkpoint(a=tf.Variable(0.0)).restore(path).assert_nontrivial_match()
     with pytest.raises(CheckpointMismatchError, match=r"Nothing of checkpoint .* It holds: a"):
         Checkpoint(b=tf.Variable(0.0)).restore(path).assert_nontrivial_match()
+
+
+def test_nothing_waits_for_objects_that_are_gone(prefix: str) -> None:
+    path = Checkpoint(net=Net(2.0), extra=tf.Variable(1.0)).save(prefix)
+    before = len(ON_WRITE)
+    for _ in range(20):
+        Checkpoint(net=Net(0.0)).restore(path)
+        Checkpoint(w=tf.Variable(0.0)).restore(path)
+    gc.collect()
+
+    assert len(ON_WRITE) == before
+
+
+def test_restoring_the_same_object_many_times_leaves_one_that_waits(prefix: str) -> None:
+    path = Checkpoint(net=Net(2.0), extra=tf.Variable(1.0)).save(prefix)
+    other = Checkpoint(net=Net(3.0), extra=tf.Variable(1.0)).save(f"{prefix}2")
+    net, before = Net(None), len(ON_WRITE)
+    for _ in range(20):
+        Checkpoint(net=net).restore(path)
+    Checkpoint(net=net).restore(other)
+
+    assert len(ON_WRITE) == before + 1
+    net.w = tf.Variable([0.0])
+    assert net.w.numpy().tolist() == [3.0]
+
+
+def test_a_later_restore_of_other_values_does_not_end_the_waiting(prefix: str) -> None:
+    class Two(tf.Module):
+        pass
+
+    full, part, net = Two(), Two(), Two()
+    full.a, full.b, part.a = tf.Variable(1.0), tf.Variable(2.0), tf.Variable(3.0)
+    first, second = Checkpoint(net=full).save(prefix), Checkpoint(net=part).save(f"{prefix}2")
+    Checkpoint(net=net).restore(first)
+    Checkpoint(net=net).restore(second)
+
+    net.a, net.b = tf.Variable(0.0), tf.Variable(0.0)
+
+    assert (float(net.a), float(net.b)) == (3.0, 2.0)
+
+
+@pytest.mark.parametrize("value", [True, None, "text"])
+def test_a_new_entry_is_restored_at_the_next_write(prefix: str, value: Any) -> None:
+    def made(number: float) -> Any:
+        net = tf.Module()
+        net.items, net.table = [], {}
+        if number:
+            net.items.append(tf.Variable(number))
+            net.table["k"] = tf.Variable(number + 1)
+        return net
+
+    path, net = Checkpoint(net=made(1.0)).save(prefix), made(0.0)
+    status = Checkpoint(net=net).restore(path)
+
+    net.items.append(tf.Variable(0.0))
+    net.note = value
+    net.table["k"] = tf.Variable(0.0)
+    net.note = value
+
+    assert (float(net.items[0]), float(net.table["k"])) == (1.0, 2.0)
+    status.assert_consumed()

@@ -15,11 +15,12 @@ from typing import Any, Self
 from tapegrad.core.commit import array_of, assign_together, store
 from tapegrad.core.files.formats import damage_explained
 from tapegrad.core.observed import ON_WRITE
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, FileFormatError, RecordingError
 from tapegrad.keras.saving.slots import cleared_slots, make_slots, slots_of, tables_of
 from tapegrad.keras.saving.tensor_file import TensorFile
-from tapegrad.keras.saving.tracking import HasVariables, Matcher, Place, Tracked, track
+from tapegrad.keras.saving.tracking import HasState, HasVariables, Matcher, Place, Tracked, track
 from tapegrad.keras.saving.weights import differences, placed_like, shortened
 from tapegrad.optimizers.base import Optimizer
 from tapegrad.program.record.recording import current_recording, set_recording
@@ -44,6 +45,7 @@ class Restoration:
         self._done: set[int] = set()
         self._optimizers: set[int] = set()
         self._owners: set[int] = set()
+        self._entries: dict[int, int] = {}
         self._is_busy = False
 
     def run(self, objects: dict[str, Any]) -> None:
@@ -154,15 +156,31 @@ class Restoration:
 
     def wait_for(self, checkpoint: Any) -> None:
         """Restore what appears later, as long as the checkpoint or one of its objects lives."""
-        self._checkpoint = weakref.ref(checkpoint)
+        self._checkpoint = weakref.ref(checkpoint, self._stop_without_objects)
         objects = vars(checkpoint).items()
         self._roots = {
-            name: weakref.ref(value)
+            name: weakref.ref(value, self._stop_without_objects)
             for name, value in objects
             if isinstance(value, HasVariables) and hasattr(value, "__weakref__")
         }
+        for other in _waiting():
+            if self._replaces(other):
+                other.stop_waiting()
         if self.unused and self.notice not in ON_WRITE:
             ON_WRITE.append(self.notice)
+
+    def _replaces(self, other: Restoration) -> bool:
+        """Whether another restoration waits for nothing but what this one gives."""
+        state_names = self._state["values"] if self._state else ()
+        return {*other.unused} <= {*self._saved, *state_names} and all(
+            root() is None or (name in self._roots and self._roots[name]() is root())
+            for name, root in other._roots.items()
+        )
+
+    def _stop_without_objects(self, _: Any) -> None:
+        """Stop when the last of the objects is deleted; each waiting one costs time at a write."""
+        if all(one() is None for one in [self._checkpoint, *self._roots.values()]):
+            self.stop_waiting()
 
     def stop_waiting(self) -> None:
         """Do not restore what appears from now on."""
@@ -171,11 +189,20 @@ class Restoration:
 
     def notice(self, owner: Any, name: str, value: Any) -> None:
         """Look for new variables after a write to an attribute of one of the objects."""
-        if self._is_busy or id(owner) not in self._owners or not _may_hold_variables(value, name):
+        if self._is_busy or id(owner) not in self._owners or name in owner.unobserved:
+            return
+        if not _may_hold_state(value, name) and not self._has_new_entries(owner):
             return
         if not getattr(owner, "built", True):  # the end of `build` is another write
             return
         self.look_again()
+
+    def _has_new_entries(self, owner: Any) -> bool:
+        """Whether lists and dictionaries of an object grew; they do not notice it themselves."""
+        held = vars(owner).values() if hasattr(owner, "__dict__") else ()
+        entries = sum([len(one) for one in held if isinstance(one, list | dict)])
+        before, self._entries[id(owner)] = self._entries.get(id(owner), 0), entries
+        return entries > before
 
     def look_again(self) -> None:
         """Restore what was not there before."""
@@ -216,8 +243,19 @@ class Restoration:
                 )
 
 
-def _may_hold_variables(value: Any, name: str) -> bool:
-    return name == "built" or isinstance(value, Variable | HasVariables | list | dict | tuple)
+def _waiting() -> list[Restoration]:
+    owners = [getattr(notify, "__self__", None) for notify in ON_WRITE]
+    return [owner for owner in owners if isinstance(owner, Restoration)]
+
+
+def _may_hold_state(value: Any, name: str) -> bool:
+    """Whether a value of an attribute may have its values in a file; tensors have not."""
+    if name == "built" or isinstance(value, Variable | HasVariables | HasState):
+        return True
+    if not isinstance(value, list | dict | tuple):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return not all([isinstance(item, Tensor) for item in items])
 
 
 class _Named:
