@@ -12,6 +12,7 @@ import numpy as np
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.explain import where_left
+from tapegrad.core.argument_checks import described
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.exits import CutLog
 from tapegrad.core.values import nest
@@ -46,7 +47,7 @@ class UnconnectedGradients(enum.Enum):
 def check_function(f: Any, name: str) -> None:
     """Raise unless `f` is a function that `name` can transform."""
     if not callable(f):
-        raise ArgumentTypeError(f"{name} takes a function. Got {type(f).__name__}: {f!r}.")
+        raise ArgumentTypeError(f"{name} takes a function. Got {type(f).__name__}: {described(f)}.")
 
 
 def check_watchable(leaf: Any, position: int) -> None:

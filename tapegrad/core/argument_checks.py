@@ -37,8 +37,8 @@ def is_whole(value: Any) -> bool:
         return True
     if isinstance(value, (*_FRACTIONAL, *_TEXT)):
         return False
-    if hasattr(value, "dtype"):
-        return _is_integer_dtype(value.dtype) and tuple(getattr(value, "shape", ())) == ()
+    if _is_array(value):
+        return _is_integer_dtype(value.dtype) and tuple(value.shape) == ()
     return hasattr(kind, "__index__")
 
 
@@ -55,10 +55,12 @@ def are_whole(value: Any) -> bool:
         return all([are_whole(item) for item in value])
     if isinstance(value, _TEXT):
         return False
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if _is_array(value):
         # An empty list becomes an array of floats; it holds no fraction.
         return _is_integer_dtype(value.dtype) or 0 in tuple(value.shape)
-    return is_whole(value) or (hasattr(value, "__iter__") and not isinstance(value, dict | set))
+    return is_whole(value) or (
+        hasattr(value, "__iter__") and not isinstance(value, dict | set | type)
+    )
 
 
 def is_flag(value: Any) -> bool:
@@ -69,8 +71,8 @@ def is_flag(value: Any) -> bool:
     """
     if isinstance(value, bool | np.bool_):
         return True
-    if hasattr(value, "dtype"):
-        return tuple(getattr(value, "shape", ())) == ()
+    if _is_array(value):
+        return tuple(value.shape) == ()
     return isinstance(value, int) and value in (0, 1)
 
 
@@ -84,12 +86,20 @@ def is_real(value: Any) -> bool:
         return True
     if isinstance(value, _TEXT) or value is None or isinstance(value, dict | set | type):
         return False
-    if hasattr(value, "dtype"):
+    if _is_array(value):
         return getattr(value.dtype, "kind", "f") not in "OSU"
     kind = type(value)
     return (
         hasattr(kind, "__float__") or hasattr(kind, "__index__") or isinstance(value, list | tuple)
     )
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array or a tensor.
+
+    Layers have a dtype and no shape; modules and classes of arrays have functions of these names.
+    """
+    return hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), tuple)
 
 
 def _is_integral(value: Any) -> bool:
@@ -181,7 +191,7 @@ def check_wholes(name: str, value: Any, function: str = "") -> tuple[int, ...]:
         return (check_whole(name, value, function),)
     if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
         refuse(function, name, value, INTEGERS.words)
-    if hasattr(value, "dtype") and not are_whole(value):
+    if _is_array(value) and not are_whole(value):
         refuse(function, name, value, INTEGERS.words)
     return tuple([check_whole(name, n, function) for n in value])
 

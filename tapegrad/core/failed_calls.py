@@ -116,8 +116,11 @@ def _class_for(error: Exception, has_suspect: bool) -> type[TapegradError] | Non
         return OutOfRangeError
     if isinstance(error, ZeroDivisionError):
         return ZeroDivisorError
+    is_about_shapes = any(word in text for word in _ABOUT_SHAPES)
     if isinstance(error, ValueError):
-        return ShapeError if any(word in text for word in _ABOUT_SHAPES) else ArgumentError
+        return ShapeError if is_about_shapes else ArgumentError
+    if type(error) is RuntimeError and is_about_shapes:  # NumPy's, for more than 32 dimensions
+        return ShapeError
     if isinstance(error, _OTHERS) and has_suspect:
         return ArgumentTypeError
     return None

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from tapegrad.core.argument_checks import described
 from tapegrad.errors import ArgumentTypeError
 
 _registered: dict[str, Any] = {}
@@ -46,7 +47,12 @@ def get_registered_name(obj: Any) -> str:
     >>> get_registered_name(len)
     'len'
     """
-    return _names.get(obj) or str(obj.__name__)
+    name = _names.get(obj) or getattr(obj, "__name__", None)
+    if name is None:
+        raise ArgumentTypeError(
+            f"get_registered_name takes a class or a function. Got {described(obj)}."
+        )
+    return str(name)
 
 
 def get_registered_object(

@@ -29,7 +29,7 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
     pairs: list[tuple[Any, Variable]] = []
     missing: list[Variable] = []
     kind, has_one_device = None, False
-    if not hasattr(grads_and_vars, "__iter__"):
+    if isinstance(grads_and_vars, type) or not hasattr(grads_and_vars, "__iter__"):
         refuse("apply_gradients", "grads_and_vars", grads_and_vars, "(gradient, variable) pairs")
     for position, pair in enumerate(grads_and_vars):
         if (type(pair) is not tuple and not isinstance(pair, _PAIR)) or len(pair) != 2:

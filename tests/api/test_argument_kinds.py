@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import traceback
 from collections.abc import Callable
@@ -53,6 +54,14 @@ CUT: dict[str, tuple[Callable[[], Any], str]] = {
     "fractions of a random shape": (lambda: tf.random.normal([2.9]), "shape"),
     "an array as a flag": (lambda: tnp.sum(x(), keepdims=np.ones(2)), "keepdims"),
     "a tensor as an option": (lambda: tnp.reshape(x(), 6, order=x()), "order"),
+    "a module as an axis": (lambda: tf.reduce_sum(x(), axis=np), "axis"),
+    "a class of arrays as a flag": (lambda: tf.transpose(x(), conjugate=tf.Tensor), "conjugate"),
+    "a dtype as a size": (lambda: tf.zeros(np.int8), "shape"),
+    "a class of numbers as a size": (lambda: tf.one_hot([0], np.int8), "depth"),
+    "a layer as a flag": (
+        lambda: tf.reduce_sum(x(), keepdims=keras.layers.Dense(1)),
+        "keepdims",
+    ),
     "text as a flag": (lambda: tf.reduce_sum(x(), keepdims="yes"), "keepdims"),
 }
 
@@ -227,6 +236,54 @@ def test_what_no_tensor_can_hold_is_refused_by_the_name_of_its_argument(value: A
         tf.nn.l2_normalize(value)
     with pytest.raises(TapegradError, match="argument a"):
         tnp.sum(value)
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def itself() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+NO_TENSORS: dict[str, Callable[[], Any]] = {
+    "a class of tensors": lambda: tf.Tensor,
+    "a class of arrays": lambda: np.ndarray,
+    "a deep list": lambda: nested(5000),
+    "more dimensions than NumPy broadcasts": lambda: nested(60),
+    "a list that contains itself": itself,
+}
+TAKERS: dict[str, Callable[[Any], Any]] = {
+    "cos": tf.cos,
+    "+": lambda value: x() + value,
+    "numpy.sum": lambda value: tnp.add(x(), value),
+    "keras.ops": lambda value: keras.ops.add(x(), value),
+    "assert_near": lambda value: tf.debugging.assert_near(1.0, 1.0, atol=value),
+    "grad": tf.grad,
+    "Sequential": keras.Sequential,
+    "apply_gradients": lambda value: keras.optimizers.SGD().apply_gradients(value),
+    "from_dlpack": lambda value: tnp.from_dlpack(value),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize("name", NO_TENSORS)
+def test_what_is_nested_too_deeply_or_a_class_is_refused_in_words(name: str, taker: str) -> None:
+    value = NO_TENSORS[name]()
+    if taker == "grad" and isinstance(value, type):
+        return  # a class can be called
+    if name.startswith("more dimensions"):
+        with contextlib.suppress(TapegradError):  # an empty array with 60 axes may be broadcast
+            TAKERS[taker](value)
+        return
+    with pytest.raises(TapegradError) as raised:
+        TAKERS[taker](value)
+    assert len(str(raised.value)) < 500
 
 
 def test_checks_and_messages_read_nothing_from_a_device() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import tapegrad
 from tapegrad import keras
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras import Input, Model, Sequential, layers
 from tapegrad.keras.models import load_model, model_from_json, save_model
 
@@ -426,6 +426,8 @@ def test_registered_classes_and_functions_are_found(tmp_path: Path) -> None:
     assert [one.name for one in loaded.layers] == [one.name for one in model.layers]
     assert loaded.layers[0].inner.activation is bend
     assert keras.saving.get_registered_name(bend) == "Tests>bent"
+    with pytest.raises(ArgumentTypeError, match="takes a class or a function"):
+        keras.saving.get_registered_name(layers.Dense(1))
 
 
 def test_a_subclass_is_made_by_its_get_config_and_built(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.errors import ArgumentError
 from tapegrad.keras import metrics
 
 PIXELS, CLASSES = 40, 4
@@ -175,3 +176,11 @@ def test_all_are_kinds_of_the_same_metric():
         "name": None,
         "dtype": None,
     }
+
+
+@pytest.mark.parametrize("count", [2**62, 2**31, np.uint64(2**64 - 1)])
+def test_more_classes_than_memory_holds_are_refused_at_once(count):
+    with pytest.raises((ArgumentError, MemoryError)):
+        metrics.MeanIoU(num_classes=count)
+    with pytest.raises((ArgumentError, MemoryError)):
+        metrics.OneHotIoU(num_classes=count, target_class_ids=[0])

@@ -373,6 +373,11 @@ def test_krogh_takes_derivatives_at_repeated_points():
         (lambda: interpolate.RBFInterpolator([0, 1], [0, 1]), ShapeError, "point, coordinate"),
         (lambda: interpolate.RBFInterpolator([[0.0]], [0.0]), ShapeError, "at least 2 points"),
         (
+            lambda: interpolate.RBFInterpolator([[0.0]], [0.0], degree=2**31),
+            ShapeError,
+            "at least 2147483649 points",
+        ),
+        (
             lambda: interpolate.RBFInterpolator([[0.0]], [0.0], kernel="x"),
             ArgumentError,
             "Got 'x'",

@@ -130,7 +130,7 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
     _refuse_masked(first)
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ArgumentTypeError(
             f"Cannot turn {type(value).__name__} into a tensor: {str(error).rstrip('.')}."
         ) from error

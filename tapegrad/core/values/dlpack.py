@@ -49,7 +49,9 @@ class _Capsule:
 def is_elsewhere(value: Any) -> bool:
     """Whether this is a DLPack array in memory that NumPy cannot read."""
     ask = getattr(value, "__dlpack_device__", None)
-    return ask is not None and _DEVICES.get(int(ask()[0])) != "cpu"
+    if ask is None or isinstance(value, type):  # a class has it as a function of its objects
+        return False
+    return _DEVICES.get(int(ask()[0])) != "cpu"
 
 
 def import_array(value: Any) -> Array:
@@ -59,7 +61,9 @@ def import_array(value: Any) -> Array:
     """
     if type(value).__name__ == "PyCapsule":
         value = _Capsule(value)
-    elif not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+    elif isinstance(value, type) or not (
+        hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
+    ):
         raise ArgumentTypeError(
             "from_dlpack takes an array with __dlpack__ and __dlpack_device__, or a capsule made "
             f"by to_dlpack. Got {type(value).__name__}."

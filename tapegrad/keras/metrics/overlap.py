@@ -48,9 +48,12 @@ class IoU(Metric):
     ) -> None:
         super().__init__(name=name, dtype=dtype or "int32")
         spend_rounds(num_classes)  # a file may ask for any number
+        # The matrix first: it refuses a number of classes that the loops below would not end for.
+        self.total_cm = self.add_variable((num_classes, num_classes), name="total_confusion_matrix")
         self.num_classes = num_classes
         self.target_class_ids = ids = np.ravel(target_class_ids).tolist()
-        if not ids or {*ids} - {*range(num_classes)}:
+        is_known = [isinstance(k, int | float) and 0 <= k < num_classes and k % 1 == 0 for k in ids]
+        if not ids or not all(is_known):
             raise ArgumentError(
                 f"{type(self).__name__} takes target_class_ids in range({num_classes}). Got {ids}."
             )
@@ -61,7 +64,6 @@ class IoU(Metric):
         # A list instead of a tensor, which works on the device of the counts.
         times = Counter(ids)
         self._asked = [float(times[k]) for k in range(num_classes)]
-        self.total_cm = self.add_variable((num_classes, num_classes), name="total_confusion_matrix")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         true = self._classes(y_true, self.sparse_y_true)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tapegrad.core.argument_checks import described
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
 from tapegrad.keras.layers.fused_norm_relu import joined
@@ -36,7 +37,8 @@ class Sequential(Model):
         self._outputs: list[KerasTensor] = []
         if isinstance(layers, Layer | KerasTensor) or not isinstance(layers, Iterable | None):
             raise ArgumentTypeError(
-                f"Sequential takes a list of layers. Got {type(layers).__name__}: {layers!r}."
+                "Sequential takes a list of layers. "
+                f"Got {type(layers).__name__}: {described(layers)}."
             )
         for layer in layers or ():
             self.add(layer)
@@ -82,8 +84,8 @@ class Sequential(Model):
             return
         if not isinstance(layer, Layer):
             raise ArgumentTypeError(
-                f"Sequential takes layers. Got {type(layer).__name__}: {layer!r}. Wrap functions "
-                "in a Lambda layer."
+                f"Sequential takes layers. Got {type(layer).__name__}: {described(layer)}. "
+                "Wrap functions in a Lambda layer."
             )
         if any(layer.name == other.name for other in self._stack):
             raise ArgumentError(

@@ -65,9 +65,12 @@ _DTYPES = (str, DType, np.dtype, type)
 
 
 def _holds_symbolic(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any([_holds_symbolic(x) for x in value])
-    return isinstance(value, KerasTensor)
+    try:
+        if isinstance(value, list | tuple):
+            return any([_holds_symbolic(x) for x in value])
+        return isinstance(value, KerasTensor)
+    except RecursionError:
+        return False  # the operation refuses such a list
 
 
 def _narrowed(result: Any, given: Any) -> Any:

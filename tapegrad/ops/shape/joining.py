@@ -11,7 +11,7 @@ from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import register_tensor_conversion_function, to_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.indexing.primitives import expand_ellipsis, slice_p
 from tapegrad.ops.shape.primitives import lift_unbatched, reshape_p
@@ -302,8 +302,18 @@ def _with_rank(x: Any, rank: int, at: int) -> Any:
 
 def holds_tensors(value: Any) -> bool:
     """Return whether a nested list contains a tensor, a variable or a batched value."""
+    try:
+        return _holds_tensors(value)
+    except RecursionError:
+        raise ArgumentTypeError(
+            f"Cannot turn {type(value).__name__} into a tensor: it is nested too deeply, or it "
+            "contains itself."
+        ) from None
+
+
+def _holds_tensors(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(holds_tensors(part) for part in value)
+        return any(_holds_tensors(part) for part in value)
     return isinstance(value, Tensor | Variable) or type(value) in INTERPRETERS
 
 

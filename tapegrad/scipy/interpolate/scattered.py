@@ -68,12 +68,15 @@ class RBFInterpolator:
                 f"Got shapes {self.y.shape} and {d.shape}."
             )
         self.epsilon = _scale(epsilon, kernel)
-        self._powers = _powers(_degree(degree, kernel), self.y.shape[1])
-        if len(self._powers) > self.y.shape[0]:
+        points, rank = self.y.shape
+        highest = _degree(degree, kernel)
+        needed = _least_points(highest, rank) if highest < points else highest + 1
+        if needed > points:
             raise ShapeError(
-                f"The polynomial of this kernel and degree needs at least {len(self._powers)} "
-                f"points. Got {self.y.shape[0]}. Add points or lower the degree."
+                f"The polynomial of this kernel and degree needs at least {needed} "
+                f"points. Got {points}. Add points or lower the degree."
             )
+        self._powers = _powers(highest, rank)
         low, high = smallest(self.y, axis=0), largest(self.y, axis=0)
         self._middle = (low + high) / 2.0
         self._half = where(high > low, (high - low) / 2.0, 1.0)
@@ -161,6 +164,11 @@ def _degree(degree: int | None, kernel: str) -> int:
     if degree < -1:
         raise ArgumentError(f"degree must be at least -1, which means no polynomial. Got {degree}.")
     return int(degree)
+
+
+def _least_points(degree: int, rank: int) -> int:
+    """Return the number of monomials up to a degree."""
+    return math.comb(degree + rank, rank) if degree >= 0 else 0
 
 
 def _powers(degree: int, rank: int) -> list[tuple[int, ...]]:
