@@ -1,0 +1,1 @@
+"""Recommendation: embedding tables, interactions of features, and ranking losses."""
