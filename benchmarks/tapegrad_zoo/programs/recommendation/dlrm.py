@@ -58,10 +58,9 @@ def on_tapegrad(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
     def loss(p: Arrays, batch: Arrays) -> Any:
         x = dense(p, "bottom", 2, batch["dense"])
-        vectors = [x]
-        for table in range(dims["tables"]):
-            vectors.append(tf.nn.embedding_lookup(p[f"table{table}"], batch["rows"][:, table]))
-        stacked = tf.stack(vectors, 1)
+        columns = tf.unstack(batch["rows"], axis=1)
+        vectors = [tf.nn.embedding_lookup(p[f"table{t}"], c) for t, c in enumerate(columns)]
+        stacked = tf.stack([x, *vectors], 1)
         products = tf.matmul(stacked, stacked, transpose_b=True)
         flat = tf.reshape(products, (-1, features * features))
         crossed = tf.gather(flat, pairs, axis=1)
