@@ -1,0 +1,1 @@
+"""Graph networks: messages along edges, gathered and summed by node."""
