@@ -16,6 +16,7 @@ from tapegrad.core.values.shared import make_private, share
 from tapegrad.core.values.tensor import SharedTensor, Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
+from tapegrad.numpy import manipulation
 from tapegrad.numpy.values import (
     as_array,
     as_host,
@@ -26,7 +27,8 @@ from tapegrad.numpy.values import (
 )
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_constant, as_shape, full_like_p
-from tapegrad.ops.shape.functions import broadcast_to, reshape, to_device
+from tapegrad.ops.indexing.views import is_contiguous
+from tapegrad.ops.shape.functions import broadcast_to, to_device
 from tapegrad.ops.shape.joining import holds_tensors
 
 
@@ -52,7 +54,9 @@ def asarray(
         x = x if device is None else to_device(x, device)
         if copy is False and x is not a:
             raise ArgumentError("asarray cannot change dtype or device without a copy.")
-        return fresh(x) if copy and x is a else x
+        if x is a and (copy or (order == "C" and not is_contiguous(x))):
+            return fresh(x)
+        return x
     if copy is False:
         return _shared(a, dtype, device)
     with on_device(device):
@@ -96,7 +100,7 @@ def array(
     if ndmax and len(x.shape) > ndmax:
         raise ArgumentError(f"array with ndmax={ndmax} got lists of depth {len(x.shape)}.")
     missing = ndmin - len(x.shape)
-    return reshape(x, (*[1] * missing, *x.shape)) if missing > 0 else x
+    return manipulation.reshape(x, (*[1] * missing, *x.shape)) if missing > 0 else x
 
 
 def asanyarray(a: Any, dtype: Any = None, order: str | None = None, **options: Any) -> Any:
@@ -109,12 +113,12 @@ def asanyarray(a: Any, dtype: Any = None, order: str | None = None, **options: A
 
 
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """Return `a` as an array of at least one axis.
+    """Return `a` as an array of at least one axis in C order: a view like `x.T` is copied.
 
     >>> ascontiguousarray(2.0).shape
     (1,)
     """
-    return array(a, dtype, copy=None, ndmin=1)
+    return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Any:

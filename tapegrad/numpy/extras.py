@@ -13,6 +13,7 @@ from tapegrad.numpy.creation import asarray
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
 from tapegrad.numpy.values import as_array, as_arrays, refuse_order, with_dtype
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.indexing.views import share_elements
 from tapegrad.ops.shape.functions import reshape
 from tapegrad.ops.shape.joining import stack
 
@@ -105,19 +106,21 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
     <dtype: 'float32'>
     """
     wanted = [requirements] if isinstance(requirements, str) else list(requirements or ())
-    if {name.upper() for name in wanted} & {"F", "FORTRAN", "F_CONTIGUOUS"}:
+    names = {name.upper() for name in wanted}
+    if names & {"F", "FORTRAN", "F_CONTIGUOUS"}:
         refuse_order("F")
-    return asarray(a, dtype)
+    is_c = bool(names & {"C", "CONTIGUOUS", "C_CONTIGUOUS"})
+    return asarray(a, dtype, "C" if is_c else None)
 
 
 def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
-    """Return whether writing into one array changes the other: only for the same array.
+    """Return whether writing into one array changes the other.
 
-    >>> x = asarray([1.0])
-    >>> shares_memory(x, x), shares_memory(x, x[:1])
+    >>> x = asarray([1.0, 2.0])
+    >>> shares_memory(x, x[:1]), shares_memory(x[:1], x[1:])
     (True, False)
     """
-    return a is b
+    return share_elements(a, b)
 
 
 may_share_memory = shares_memory

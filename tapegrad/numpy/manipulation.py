@@ -23,9 +23,12 @@ from tapegrad.ops.indexing.views import (
     READ_ONLY,
     RESHAPED,
     SLICED,
+    ReadOnly,
     as_view,
     is_contiguous,
+    is_fortran,
     is_free_to_reshape,
+    memory_order,
 )
 from tapegrad.ops.shape import functions as shape, rearranging
 
@@ -40,7 +43,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Any:
     [[1, 2], [3, 4]]
     """
     x = as_array(a)
-    if order == "F":
+    if order == "F" or (order == "A" and is_fortran(x)):
         wanted = _reshaped(x, as_shape(shape)[::-1])
         return permute_dims(_new_shape(permute_dims(x), wanted, copy))
     refuse_order(order)
@@ -99,8 +102,10 @@ def ravel(a: Any, order: str = "C") -> Any:
     ([1, 2, 3, 4], [1, 3, 2, 4])
     """
     x = as_array(a)
-    if order == "F":
+    if order == "F" or (order == "A" and is_fortran(x)):
         x = permute_dims(x)
+    elif order == "K":
+        x = permute_dims(x, memory_order(x))
     else:
         refuse_order(order)
     return _new_shape(x, (math.prod(x.shape),), copy=None if is_contiguous(x) else True)
@@ -227,11 +232,15 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     [[1, 2], [1, 2]]
     """
     x = as_array(array)
-    return as_view(_broadcast(x, as_shape(shape)), x, READ_ONLY, "broadcast_to")
+    return _broadcast(x, as_shape(shape), "broadcast_to")
 
 
-def _broadcast(x: Any, wanted: tuple[int, ...]) -> Any:
-    return shape.broadcast_to(x, wanted)
+def _broadcast(x: Any, wanted: tuple[int, ...], function: str) -> Any:
+    result = shape.broadcast_to(x, wanted)
+    how = ReadOnly(
+        function, lambda x: shape.broadcast_to(x, wanted), lambda x: np.broadcast_to(x, wanted)
+    )
+    return as_view(result, x, READ_ONLY, how)
 
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
@@ -243,13 +252,12 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     others = [k for k, arg in enumerate(args) if arg is None or isinstance(arg, str)]
     given = [arg for k, arg in enumerate(args) if k not in others]
     arrays = side_by_side(*given)
-    tensors = shape.broadcast_arrays(*arrays)
+    wanted = broadcast_shapes(*[tuple(x.shape) for x in arrays])
     result = [
-        x if x.shape == tensor.shape else as_view(tensor, x, READ_ONLY, "broadcast_arrays")
-        for x, tensor in zip(arrays, tensors, strict=True)
+        x if tuple(x.shape) == wanted else _broadcast(x, wanted, "broadcast_arrays") for x in arrays
     ]
     for k in others:  # matplotlib passes None and strings next to lengths
-        result.insert(k, np.broadcast_to(np.asarray(args[k]), tuple(tensors[0].shape)))
+        result.insert(k, np.broadcast_to(np.asarray(args[k]), wanted))
     return tuple(result)
 
 
@@ -277,6 +285,8 @@ def flip(m: Any, axis: Any = None) -> Any:
     [3, 2, 1]
     """
     x = as_array(m)
+    if not x.shape and not axis:
+        return identity(x)  # a number in NumPy, and thus no view
     result = rearranging.flip(x, axis)
     reversed_axes = normalize_axes(axis, len(x.shape), "flip")
     order = [slice(None, None, -1) if k in reversed_axes else _ALL for k in range(len(x.shape))]

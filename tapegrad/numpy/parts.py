@@ -35,7 +35,7 @@ from tapegrad.ops.elementwise import (
     trigonometric,
 )
 from tapegrad.ops.elementwise.selection import where as choose
-from tapegrad.ops.indexing.views import IMAGINARY_PART, READ_ONLY, REAL_PART, as_view
+from tapegrad.ops.indexing.views import IMAGINARY_PART, READ_ONLY, REAL_PART, ReadOnly, as_view
 from tapegrad.ops.kinds import is_complex
 
 
@@ -56,8 +56,10 @@ def imag(val: Any) -> Any:
     [2.0]
     """
     x = as_array(val)
-    kind = IMAGINARY_PART if is_complex(x) else READ_ONLY
-    return as_view(complex_numbers.imag(x), x, kind, "imag of a real array")
+    if is_complex(x):
+        return as_view(complex_numbers.imag(x), x, IMAGINARY_PART, None)
+    how = ReadOnly("imag of a real array", complex_numbers.imag, np.zeros_like)
+    return as_view(complex_numbers.imag(x), x, READ_ONLY, how)
 
 
 def angle(z: Any, deg: bool = False) -> Any:
@@ -123,13 +125,15 @@ def clip(
         x, low, high = (_converted(v, dtype, casting) for v in (x, low, high))
     kind = dtype_of(x)
     if all([v is None or type(v) in (int, float) for v in (low, high)]) and kind.kind == "f":
-        return deliver(selected(selection.clip(x, low, high), where, out), out, casting)
+        return deliver(
+            selected(selection.clip(x, low, high), where, out), out, casting, broadcasts=True
+        )
     result = x
     for bound, pick in ((low, selection.maximum), (high, selection.minimum)):
         if bound is not None:
             result = pick(result, _bound(bound, x))
     result = identity(result) if result is x else result
-    return deliver(selected(result, where, out), out, casting)
+    return deliver(selected(result, where, out), out, casting, broadcasts=True)
 
 
 def _converted(value: Any, dtype: Any, casting: str) -> Any:
@@ -172,7 +176,7 @@ def fix(x: Any, out: Any = None) -> Any:
     >>> fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
     """
-    return deliver(rounding.trunc(as_array(x)), out)
+    return deliver(rounding.trunc(as_array(x)), out, broadcasts=True)
 
 
 def sinc(x: Any) -> Any:
@@ -219,7 +223,7 @@ def isposinf(x: Any, out: Any = None) -> Any:
     >>> isposinf([math.inf, -math.inf]).tolist()
     [True, False]
     """
-    return deliver(as_array(x) == math.inf, out)
+    return deliver(as_array(x) == math.inf, out, broadcasts=True)
 
 
 def isneginf(x: Any, out: Any = None) -> Any:
@@ -228,7 +232,7 @@ def isneginf(x: Any, out: Any = None) -> Any:
     >>> isneginf([math.inf, -math.inf]).tolist()
     [False, True]
     """
-    return deliver(as_array(x) == -math.inf, out)
+    return deliver(as_array(x) == -math.inf, out, broadcasts=True)
 
 
 def isclose(

@@ -22,12 +22,12 @@ from tapegrad.numpy.values import (
     with_dtype,
 )
 from tapegrad.ops.elementwise.arithmetic import conj
-from tapegrad.ops.indexing.views import READ_ONLY, as_view
+from tapegrad.ops.indexing.views import READ_ONLY, ReadOnly, as_view
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.products import einsum as einsum_module, functions as products
 from tapegrad.ops.reduction import primitives as reduction
 from tapegrad.ops.shape.diagonal import diagonal as diagonal_of
-from tapegrad.ops.shape.functions import expand_dims, moveaxis
+from tapegrad.ops.shape.functions import expand_dims, moveaxis, reshape
 from tapegrad.ops.shape.joining import stack
 
 
@@ -66,7 +66,7 @@ def _product(
     result = function(*[with_dtype(x, dtype) for x in arrays])
     if axes is not None and len(axes) == 3 and core[2]:
         result = moveaxis(result, tuple(range(-core[2], 0)), _tuple(axes[2]))
-    return deliver(result, out, casting)
+    return deliver(result, out, casting, broadcasts=True)
 
 
 def _tuple(axes: Any) -> tuple[int, ...]:
@@ -342,6 +342,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ArgumentError(f"diagonal needs two different axes. Got axis {axis1} twice.")
     rows, columns = x.shape[axis1], x.shape[axis2]
     if -rows < offset < columns:
-        return as_view(diagonal_of(x, offset, axis1, axis2), x, READ_ONLY, "diagonal")
+        where = (offset, axis1, axis2)
+        how = ReadOnly("diagonal", lambda x: diagonal_of(x, *where), lambda x: x.diagonal(*where))
+        return as_view(diagonal_of(x, *where), x, READ_ONLY, how)
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
-    return moved[..., 0, :0] if rows else moved[..., :0, 0].sum(-1)[..., None][..., :0]
+    return reshape(moved[..., :0, :0], (*moved.shape[:-2], 0))

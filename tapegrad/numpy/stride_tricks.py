@@ -1,4 +1,4 @@
-"""NumPy's `lib.stride_tricks`: sliding windows, as recorded copies."""
+"""NumPy's `lib.stride_tricks`: sliding windows, as read-only views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import moveaxis
 from tapegrad.numpy.values import as_array, dtype_of
 from tapegrad.ops.indexing.functions import getitem
-from tapegrad.ops.indexing.views import READ_ONLY, as_view
+from tapegrad.ops.indexing.views import READ_ONLY, ReadOnly, as_view
 from tapegrad.ops.shape.functions import reshape
 
 
@@ -26,7 +26,7 @@ def as_strided(
     *,
     check_bounds: Any = None,
 ) -> Any:
-    """Return a copy with the given shape and strides in bytes.
+    """Return a read-only view with the given shape and strides in bytes.
 
     An element that occurs several times gets the sum of the gradients.
 
@@ -35,7 +35,7 @@ def as_strided(
     """
     if writeable:
         raise ArgumentTypeError(
-            "Windows of tensors are copies, so writeable=True is not supported."
+            "Windows of tensors are read-only, so writeable=True is not supported."
         )
     x = as_array(x)
     size, lengths = dtype_of(x).itemsize, tuple(x.shape)
@@ -55,8 +55,14 @@ def as_strided(
         raise ShapeError(
             f"Shape {wanted} with strides {tuple(steps)} exceeds the array of shape {lengths}."
         )
-    windows = getitem(reshape(x, (-1,)), places)
-    return as_view(windows, x, READ_ONLY, "as_strided")
+
+    def windows(x: Any) -> Any:
+        return getitem(reshape(x, (-1,)), places)
+
+    def layout(x: np.ndarray) -> np.ndarray:
+        return np.lib.stride_tricks.as_strided(x, wanted, [step // size for step in steps])
+
+    return as_view(windows(x), x, READ_ONLY, ReadOnly("as_strided", windows, layout))
 
 
 def sliding_window_view(
@@ -74,9 +80,9 @@ def sliding_window_view(
     """
     if writeable:
         raise ArgumentTypeError(
-            "Windows of tensors are copies, so writeable=True is not supported."
+            "Windows of tensors are read-only, so writeable=True is not supported."
         )
-    array = x = as_array(x)
+    x = as_array(x)
     rank = len(x.shape)
     sizes = (window_shape,) if isinstance(window_shape, int) else tuple(window_shape)
     given = range(rank) if axis is None else (axis,) if isinstance(axis, int) else axis
@@ -86,10 +92,21 @@ def sliding_window_view(
             f"sliding_window_view needs one axis per window size. Got {len(sizes)} sizes for "
             f"{len(axes)} axes."
         )
-    for k, size in zip(axes, sizes, strict=True):
-        count = x.shape[k] - size + 1
-        if size < 0 or count <= 0:
-            raise ShapeError(f"A window of {size} does not fit into axis {k} of shape {x.shape}.")
-        starts = np.arange(count)[:, None] + np.arange(size)
-        x = moveaxis(getitem(x, (*[slice(None)] * k, starts)), k + 1, -1)
-    return as_view(x, array, READ_ONLY, "sliding_window_view")
+
+    def windows(x: Any) -> Any:
+        for k, size in zip(axes, sizes, strict=True):
+            count = x.shape[k] - size + 1
+            if size < 0 or count <= 0:
+                raise ShapeError(
+                    f"A window of {size} does not fit into axis {k} of shape {x.shape}."
+                )
+            starts = np.arange(count)[:, None] + np.arange(size)
+            x = moveaxis(getitem(x, (*[slice(None)] * k, starts)), k + 1, -1)
+        return x
+
+    def layout(x: np.ndarray) -> np.ndarray:
+        shown: np.ndarray = np.lib.stride_tricks.sliding_window_view(x, sizes, tuple(axes))
+        return shown
+
+    how = ReadOnly("sliding_window_view", windows, layout)
+    return as_view(windows(x), x, READ_ONLY, how)

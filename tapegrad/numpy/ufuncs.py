@@ -52,10 +52,12 @@ def _computed(name: str, function: Function, inputs: tuple[Any, ...], **options:
         inputs = tuple([x if type(x) in NUMBERS else with_dtype(x, kind) for x, kind in pairs])
     result = function(*inputs)
     if not isinstance(result, tuple):
-        return deliver(selected(result, where, out), out, casting)
+        return deliver(selected(result, where, out), out, casting, broadcasts=True)
     places = (None,) * len(result) if out is None else out
     parts = zip(result, places, strict=True)
-    return tuple([deliver(selected(part, where, place), place, casting) for part, place in parts])
+    return tuple(
+        [deliver(selected(part, where, to), to, casting, broadcasts=True) for part, to in parts]
+    )
 
 
 def _check_written(name: str, a: Any) -> None:

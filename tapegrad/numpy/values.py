@@ -26,7 +26,13 @@ from tapegrad.core.values.convert import (
 from tapegrad.core.values.dtypes import DType, as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentTypeError, DTypeError, IndexOutOfRangeError, OutOfRangeError
+from tapegrad.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    IndexOutOfRangeError,
+    OutOfRangeError,
+    ShapeError,
+)
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.elementwise.selection import where as choose
@@ -249,8 +255,10 @@ def check_cast(name: str, given: Any, wanted: Any, casting: Any) -> None:
         )
 
 
-def deliver(result: Any, out: Any, casting: Any = "same_kind") -> Any:
+def deliver(result: Any, out: Any, casting: Any = "same_kind", broadcasts: bool = False) -> Any:
     """Return the result, written into `out` if one is given.
+
+    `out` has the shape of the result, or with `broadcasts` a shape that the result broadcasts to.
 
     >>> place = as_array([0.0, 0.0])
     >>> deliver(as_array([1.0, 2.0]), place) is place, place.tolist()
@@ -270,6 +278,9 @@ def deliver(result: Any, out: Any, casting: Any = "same_kind") -> Any:
             f"A result of {result.dtype} cannot be written to out= of {kind}; make out a tensor "
             f"of {result.dtype}."
         )
+    have, place = tuple(result.shape), tuple(out.shape)
+    if have != place and not (broadcasts and len(have) <= len(place)):
+        raise ShapeError(f"A result of shape {have} cannot be written to out= of shape {place}.")
     out[...] = with_dtype(result, kind)
     return out
 

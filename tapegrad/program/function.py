@@ -26,7 +26,12 @@ from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
+from tapegrad.program.argument_writes import (
+    NotesWrites,
+    WithWrites,
+    check_writable,
+    store_writes,
+)
 from tapegrad.program.forward_backward import (
     FirstCall,
     ForwardBackward,
@@ -318,7 +323,10 @@ class Function:
             args = fitted_to(self._specs, args)
         leaves = flatten_call(args, kwargs)
         take_shared(leaves)
-        entry = self._entries.find(key_of(leaves, args, kwargs))
+        try:
+            entry = self._entries.find(key_of(leaves, args, kwargs))
+        except CannotRecord as error:
+            raise ArgumentTypeError(f"There is no program for these arguments. {error}.") from error
         if entry is None:
             raise ArgumentError(
                 "There is no program for these arguments yet. Call the function with them first."
@@ -359,9 +367,14 @@ class Function:
                 entry = Entry(program, result, flat, variables, guards)
         except Exception as error:
             self._give_up(key, error)
-            recording.commit()
             real = iter([array.array if type(array) is Recorded else array for array in outputs])
-            return nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+            outcome = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+            if type(outcome) is not WithWrites:
+                recording.commit()
+                return outcome
+            check_writable(tuple(outcome.written), nest.flatten((args, kwargs)), leaves)
+            recording.commit()
+            return store_writes(outcome, leaves)
         finally:
             recording.let_go()
         self._entries.add(key, entry)

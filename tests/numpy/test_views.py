@@ -224,3 +224,121 @@ def test_writes_through_views_inside_vmap(seed):
     np.testing.assert_allclose(
         result.numpy(), [program.result(np, start.copy()) for start in starts], atol=1e-12
     )
+
+
+READ_ONLY = {
+    "broadcast_to": lambda xp, x: xp.broadcast_to(x, (2, 3, 3)),
+    "broadcast_arrays": lambda xp, x: xp.broadcast_arrays(x, xp.zeros((2, 1, 1)))[0],
+    "diagonal": lambda xp, x: xp.diagonal(x, 1),
+    "sliding_window_view": lambda xp, x: xp.lib.stride_tricks.sliding_window_view(x, (2, 2)),
+    "as_strided": lambda xp, x: xp.lib.stride_tricks.as_strided(
+        x, (2, 2), (8, 24), writeable=False
+    ),
+    "part of diagonal": lambda xp, x: xp.diagonal(x)[1:].reshape(-1, 1),
+    "diagonal of a view": lambda xp, x: xp.diagonal(x.T[::-1]),
+}
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_read_only_views_change_with_their_base(name):
+    made = READ_ONLY[name]
+
+    def total(xp, x):
+        y = x * 1.0
+        seen = made(xp, y)
+        y[1] *= 2.0
+        y[...] += 1.0
+        return xp.sum(xp.sin(seen)), seen
+
+    start = np.arange(9.0).reshape(3, 3) / 10
+    x = tnp.array(start)
+    array = total(np, start)[1]
+    with tapegrad.GradientTape() as tape:
+        tape.watch(x)
+        value, seen = total(tnp, x)
+
+    np.testing.assert_allclose(seen.numpy(), array)
+    np.testing.assert_allclose(tapegrad.function(lambda x: total(tnp, x)[1])(x).numpy(), array)
+    with pytest.raises(tapegrad.errors.ArgumentError, match="read-only"):
+        seen[...] = 0.0
+    slope = tape.gradient(value, x).numpy()
+    for place in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[place] = 1e-6
+        rate = (total(np, start + step)[0] - total(np, start - step)[0]) / 2e-6
+        np.testing.assert_allclose(slope[place], rate, rtol=1e-6, atol=1e-8)
+
+
+ORDERS = {
+    "x": lambda xp, x: x,
+    "x.T": lambda xp, x: x.T,
+    "permuted": lambda xp, x: xp.transpose(x, (1, 2, 0)),
+    "flipped": lambda xp, x: xp.flip(x, 1).T,
+    "broadcast": lambda xp, x: xp.broadcast_to(x, (2, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+@pytest.mark.parametrize("name", ORDERS)
+def test_orders_of_views(name, order):
+    array = ORDERS[name](np, np.arange(24.0).reshape(2, 3, 4))
+    x = ORDERS[name](tnp, tnp.array(np.arange(24.0).reshape(2, 3, 4)))
+
+    assert tnp.ravel(x, order=order).tolist() == np.ravel(array, order=order).tolist()
+    assert x.flatten(order).tolist() == array.flatten(order).tolist()
+    if order != "K":
+        assert x.reshape(-1, 6, order=order).tolist() == array.reshape(-1, 6, order=order).tolist()
+
+
+def test_functions_that_want_c_order_copy_other_views():
+    for function in (
+        lambda xp, x: xp.ascontiguousarray(x),
+        lambda xp, x: xp.asarray(x, order="C"),
+        lambda xp, x: xp.require(x, requirements="C"),
+        lambda xp, x: xp.array(x, copy=None, ndmin=3),
+    ):
+        for view in (lambda x: x.T, lambda x: x[:1], lambda x: x[::-1], lambda x: x):
+            results = []
+            for xp in (np, tnp):
+                x = xp.zeros((2, 3))
+                y = function(xp, view(x))
+                y[...] = 1.0
+                results.append((x.tolist(), bool(xp.shares_memory(x, y))))
+            assert results[0] == results[1]
+
+
+def test_shares_memory_knows_views():
+    for a, b in (
+        (np.s_[:, 1:], np.s_[:, :1]),
+        (np.s_[0], np.s_[:, 0]),
+        (np.s_[::2], np.s_[1::2]),
+        (np.s_[0], np.s_[1]),
+    ):
+        x, array = tnp.zeros((4, 3)), np.zeros((4, 3))
+        assert tnp.shares_memory(x[a], x[b].T) == np.shares_memory(array[a], array[b].T)
+        assert not tnp.shares_memory(x[a], x.copy())
+
+
+@pytest.mark.parametrize(
+    ("shape", "function"),
+    [
+        ((1, 3), lambda xp, out: xp.sum(xp.ones((2, 3)), axis=0, out=out)),
+        ((2, 3), lambda xp, out: xp.mean(xp.ones((2, 3)), axis=0, out=out)),
+        ((2, 3), lambda xp, out: xp.cumsum(xp.ones(3), out=out)),
+        ((3,), lambda xp, out: xp.stack([xp.ones(3)], out=out)),
+        ((2, 3), lambda xp, out: xp.take(xp.ones(3), [0, 1, 2], out=out)),
+        ((3,), lambda xp, out: xp.add(xp.ones((1, 3)), 1.0, out=out)),
+        ((2, 3), lambda xp, out: xp.add(xp.ones(3), 1.0, out=out)),
+        ((3,), lambda xp, out: out[:].__iadd__(xp.ones((1, 3)))),
+    ],
+)
+def test_the_shape_of_out(shape, function):
+    results = []
+    for xp in (np, tnp):
+        out = xp.zeros(shape)
+        try:
+            function(xp, out)
+            results.append(out.tolist())
+        except ValueError:
+            results.append("refused")
+    assert results[0] == results[1]

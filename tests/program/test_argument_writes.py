@@ -135,3 +135,33 @@ def test_tensors_made_inside_can_be_written():
 
     for value in (1.0, 4.0):
         assert f(tf.constant(value)).numpy().tolist() == [0.0, 2.0 * value, 4.0]
+
+
+def test_a_write_reaches_the_caller_if_the_call_cannot_be_recorded():
+    @tf.function
+    def f(x):
+        x[x > 0.0] *= 2.0  # the number of elements depends on values
+        return tf.reduce_sum(x)
+
+    x = tf.constant([1.0, -1.0, 2.0])
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        total = f(x)
+    assert total.numpy() == 5.0
+    assert x.numpy().tolist() == [2.0, -1.0, 4.0]
+    assert f(x).numpy() == 11.0
+    assert x.numpy().tolist() == [4.0, -1.0, 8.0]
+
+
+def test_overlapping_arguments_are_refused_if_the_call_cannot_be_recorded():
+    @tf.function
+    def f(x, y):
+        x[x > 0.0] *= 2.0
+        return tf.reduce_sum(y)
+
+    x = tf.constant([1.0, -1.0, 2.0])
+    with (
+        pytest.warns(UserWarning, match="runs eagerly"),
+        pytest.raises(tf.errors.RecordingError, match="same tensor"),
+    ):
+        f(x, x)
+    assert x.numpy().tolist() == [1.0, -1.0, 2.0]

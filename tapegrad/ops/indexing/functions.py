@@ -250,7 +250,7 @@ def setitem(x: Any, index: Any, value: Any) -> None:
 
 def _is_view_of(value: Any, x: Any, index: Any) -> bool:
     """Whether `value` is `x[index]`: Python ends `x[index] += v` by assigning that view."""
-    if not hasattr(value, "view_of"):
+    if not hasattr(value, "view_of") or isinstance(value, type):
         return False
     base, kind, how = value.view_of
     return base is x and kind is SLICED and how == parse_basic(index, x.shape)
@@ -269,6 +269,8 @@ def augmented(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         result = function(x, y)
         if result is NotImplemented:
             return result
+        if result.shape != x.shape:
+            raise ShapeError(f"Shape {x.shape} cannot hold a result of shape {result.shape}.")
         write(x, index_update(x, ..., result))
         return x
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,17 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.elementwise import complex_numbers
 from tapegrad.ops.indexing.primitives import slice_p, slice_set_p
 from tapegrad.ops.shape.primitives import inverse_order, permute_p, reshape_p
+
+
+class ReadOnly(NamedTuple):
+    """How a read-only view is made: by `function`, as the value `read(base)`.
+
+    `layout` does the same with an array of NumPy's, and gives the strides.
+    """
+
+    function: str
+    read: Callable[[Any], Any]
+    layout: Callable[[np.ndarray], np.ndarray]
 
 
 class View:
@@ -109,14 +120,18 @@ class _ImaginaryPart(View):
 class _ReadOnly(View):
     __slots__ = ()
 
-    def layout(self, base: np.ndarray, how: Any) -> np.ndarray:
-        raise ValueError("NumPy would copy most of these to give them another shape.")
+    def read(self, base: Any, how: ReadOnly) -> Any:
+        return how.read(base)
 
-    def write(self, base: Any, part: Any, how: Any) -> Any:
+    def write(self, base: Any, part: Any, how: ReadOnly) -> Any:
         raise ArgumentError(
-            f"The result of {how} is read-only: writing to it would not change the array that it "
-            "was made from. Write to that array, or to a copy: y = x.copy()."
+            f"The result of {how.function} is read-only, because several of its elements may be "
+            "one element of the array that it was made from. Write to that array, or to a copy: "
+            "y = x.copy()."
         )
+
+    def layout(self, base: np.ndarray, how: ReadOnly) -> np.ndarray:
+        return how.layout(base)
 
 
 SLICED = _Sliced()
@@ -128,7 +143,7 @@ PERMUTED = _Permuted()
 REAL_PART = _RealPart()
 IMAGINARY_PART = _ImaginaryPart()
 READ_ONLY = _ReadOnly()
-"""The result of the function named `how`, which NumPy makes a view that must not be written."""
+"""A part that changes with its base and must not be written. `how` is a `ReadOnly`."""
 
 _PRUNE_FROM = 16
 _ref = weakref.ref
@@ -139,8 +154,6 @@ def as_view(part: Any, base: Any, kind: View, how: Any) -> Any:
     if part is base:
         return part
     part.view_of = (base, kind, how)
-    if kind is READ_ONLY:
-        return part
     try:
         known = base.views
     except AttributeError:
@@ -166,12 +179,40 @@ def is_free_to_reshape(x: Any, shape: tuple[int, ...]) -> bool:
 
 def is_contiguous(x: Any) -> bool:
     """Whether the elements of an array with the strides of `x` lie side by side, in C order."""
+    return not hasattr(x, "view_of") or bool(_layout(x).flags.c_contiguous)
+
+
+def is_fortran(x: Any) -> bool:
+    """Whether the elements of an array with the strides of `x` lie side by side by columns only."""
+    return hasattr(x, "view_of") and bool(_layout(x).flags.fnc)
+
+
+def memory_order(x: Any) -> tuple[int, ...]:
+    """Return the axes of `x` from the largest stride to the smallest, NumPy's order 'K'.
+
+    As in NumPy's iterator, axes of stride 0 are not compared and stay beside their neighbours.
+    """
+    axes = range(len(x.shape))
     if not hasattr(x, "view_of"):
+        return tuple(axes)
+    strides = [abs(step) for step in _layout(x).strides]
+    order: list[int] = []  # from the smallest stride to the largest
+    for axis in reversed(axes):
+        place = len(order)
+        for k in reversed(range(len(order))):
+            if strides[axis] and strides[order[k]]:
+                if strides[order[k]] <= strides[axis]:
+                    break
+                place = k
+        order.insert(place, axis)
+    return tuple(reversed(order))
+
+
+def share_elements(x: Any, y: Any) -> bool:
+    """Whether a write to one of two tensors may change the other."""
+    if x is y:
         return True
-    try:
-        return bool(_layout(x).flags.c_contiguous)
-    except ValueError:  # a read-only result, which has no strides
-        return False
+    return root_of(x) is root_of(y) and bool(np.shares_memory(_layout(x), _layout(y)))
 
 
 def _layout(x: Any) -> np.ndarray:
@@ -185,7 +226,11 @@ def _layout(x: Any) -> np.ndarray:
         return layout
     shape = tuple(x.shape)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    return np.lib.stride_tricks.as_strided(np.zeros((), np.int8), shape, strides)
+    return np.lib.stride_tricks.as_strided(_NO_MEMORY, shape, strides)
+
+
+_NO_MEMORY = np.zeros((), np.int8)
+"""One address for all layouts, so that those of one base tell whether they overlap."""
 
 
 # Writing
