@@ -1,0 +1,1 @@
+"""Generative models: likelihoods, adversaries, noise and codes."""
