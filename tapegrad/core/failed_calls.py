@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,7 @@ def _too_few_axes(title: str, name: str, value: Any) -> ShapeError:
 
 def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     """Return the argument that an error is about, if there is one."""
-    words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)", text)
+    words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)|^(\w+) has no attribute", text)
     quoted = {word.rpartition(".")[2] for found in words for word in found if word}
     quoted |= {"NoneType"} if "Got None" in text else set()
     by_type = [
@@ -181,9 +181,11 @@ def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
 
 
 def _is_quoted_in(value: Any, quoted: set[str]) -> bool:
-    """Whether a message quotes a text, or the type of an item of a list."""
+    """Whether a message quotes a text, a class or module, or the type of an item of a list."""
     if isinstance(value, list | tuple):
         return any(type(item).__name__ in quoted for item in value)
+    if isinstance(value, type | ModuleType):
+        return value.__name__ in quoted
     return isinstance(value, str) and value in quoted
 
 

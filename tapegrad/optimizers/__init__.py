@@ -6,4 +6,4 @@ from tapegrad.optimizers.rules import SGD, Adagrad, Adam, AdamW, RMSprop
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop"]
 
-_check_calls(globals(), __all__, ("__init__",))
+_check_calls(globals(), __all__, ("__init__", "apply", "build", "minimize"))

@@ -286,6 +286,28 @@ def test_what_is_nested_too_deeply_or_a_class_is_refused_in_words(name: str, tak
     assert len(str(raised.value)) < 500
 
 
+def test_text_in_lists_is_not_read_as_digits_in_scipys_functions() -> None:
+    with pytest.raises(TapegradError, match=r"argument z.* not numbers"):
+        tf.scipy.special.gamma(["3"])
+    with pytest.raises(TapegradError, match="inhomogeneous"):
+        tf.scipy.sparse.csr_array(np.eye(2)) @ [[1.0], [1.0, 2.0]]
+
+
+def test_a_dtype_is_equal_to_no_array() -> None:
+    assert tf.float32 != np.array([1, 2])
+
+
+def test_there_is_no_program_for_a_generator() -> None:
+    with pytest.raises(TapegradError, match="can be read only once"):
+        tf.function(lambda value: value).program(one for one in [1])
+
+
+@pytest.mark.parametrize("index", [nested(60), 0])
+def test_items_that_no_tensor_can_hold_are_refused_in_words(index: Any) -> None:
+    with pytest.raises(TapegradError):
+        tnp.ones(3)[index] = tf.Tensor
+
+
 def test_checks_and_messages_read_nothing_from_a_device() -> None:
     register_backend(strict.StrictBackend())
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad import keras
-from tapegrad.errors import TapegradError
+from tapegrad.errors import OutOfRangeError, TapegradError
 from tapegrad.keras import Model
 from tapegrad.keras.layers import Layer
 
@@ -314,3 +315,62 @@ def test_integers_are_computed_with_in_the_dtype_of_the_weights(make: Any, kind:
 
     assert found.dtype == "float32"
     np.testing.assert_allclose(found.numpy(), layer(x.astype("float32")).numpy())
+
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "set_weights": lambda bad: small_model().set_weights(bad),
+    "load_weights": lambda bad: small_model().load_weights(bad),
+    "save": lambda bad: small_model().save(bad),
+    "compute_output_shape": lambda bad: small_model().compute_output_shape(bad),
+    "compute_output_spec": lambda bad: layers.Dense(2).compute_output_spec(bad),
+    "from_config": lambda bad: Sequential.from_config(bad),
+    "from_config of a layer": lambda bad: layers.Dense.from_config(bad),
+    "summary": lambda bad: small_model().summary(bad),
+    "get_layer": lambda bad: small_model().get_layer(bad),
+    "predict_on_batch": lambda bad: small_model().predict_on_batch(bad),
+    "test_on_batch": lambda bad: small_model().test_on_batch(bad, bad),
+    "apply": lambda bad: keras.optimizers.Adam().apply(bad, bad),
+    "minimize": lambda bad: keras.optimizers.Adam().minimize(bad, bad),
+    "minimize with a tape": lambda bad: keras.optimizers.Adam().minimize(zeros(1), [], tape=bad),
+    "optimizers' from_config": lambda bad: keras.optimizers.Adam.from_config(bad),
+    "add_variable": lambda bad: keras.optimizers.Adam().add_variable(bad),
+    "add_variable_from_reference": (
+        lambda bad: keras.optimizers.Adam().add_variable_from_reference(bad)
+    ),
+    "assign": lambda bad: keras.optimizers.Adam().assign(bad, zeros(1)),
+    "ModelCheckpoint": lambda bad: keras.callbacks.ModelCheckpoint(bad),
+    "EarlyStopping": lambda bad: keras.callbacks.EarlyStopping(patience=bad),
+    "deserialize_keras_object": lambda bad: keras.saving.deserialize_keras_object(bad),
+    "epochs": lambda bad: small_model().fit(zeros(8, 4), zeros(8, 2), epochs=bad, verbose=0),
+    "batch_size": lambda bad: small_model().fit(
+        zeros(8, 4), zeros(8, 2), batch_size=bad, verbose=0
+    ),
+}
+BAD: dict[str, Any] = {
+    "1.5": 1.5,
+    "2**70": 2**70,
+    "object()": object(),
+    "a set": {1},
+    "a class": tf.Tensor,
+    "a module": np,
+    "a layer": layers.Dense(1),
+}
+
+
+def small_model() -> Any:
+    model = Sequential([Input((4,)), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_refuse_wrong_arguments_in_words(method: str, bad: Any) -> None:
+    with contextlib.suppress(TapegradError):  # some take the one or the other
+        METHODS[method](bad)
+
+
+@pytest.mark.parametrize("count", [2**63, 2**70])
+def test_a_count_beyond_64_bits_is_refused(count: int) -> None:
+    with pytest.raises(OutOfRangeError, match="epochs"):
+        small_model().fit(zeros(8, 4), zeros(8, 2), epochs=count, verbose=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -315,6 +316,8 @@ def test_slopes_are_those_of_differences(function, x, step):
         (lambda: ours.stats.gmean(2.0, axis=1), "axis 1"),
         (lambda: ours.stats.multivariate_t([0.0], 1, 3, True), "allow_singular must be False"),
         (lambda: ours.stats.norm.fit([]), "at least one value"),
+        (lambda: ours.stats.norm.fit([1.0, math.nan]), "needs finite values"),
+        (lambda: ours.stats.norm.fit([1.0 + 2.0j, 3.0]), "needs real values"),
         (lambda: ours.stats.norm.fit(V, floc=0, fscale=1), "nothing to fit"),
         (lambda: ours.stats.norm.fit(V, method="MM"), "only method=.MLE."),
     ],

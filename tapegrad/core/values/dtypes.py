@@ -95,7 +95,8 @@ class DType:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
             return self.dtype == other.dtype
-        if other is None:  # NumPy would interpret None as float64
+        # NumPy would interpret None as float64, and compare the elements of an array.
+        if other is None or isinstance(other, np.ndarray):
             return False
         try:
             return bool(self.dtype == other)

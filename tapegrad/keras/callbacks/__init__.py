@@ -1,5 +1,6 @@
 """Callbacks, under Keras' names."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.callbacks.backup import BackupAndRestore
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.callback_list import CallbackList
@@ -30,3 +31,5 @@ __all__ = [
     "TensorBoard",
     "TerminateOnNaN",
 ]
+
+_check_calls(globals(), __all__, ("__init__",))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import LARGEST, described
 from tapegrad.core.values import nest
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
 
 
 def check_count(name: str, value: Any, least: int = 1) -> None:
@@ -24,6 +25,8 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
         raise ArgumentTypeError(
             f"{name} must be an integer of at least {least}. Got {type(value).__name__}: {value!r}."
         )
+    if value > LARGEST:
+        raise OutOfRangeError(f"{name} must fit into 64 bits. Got {described(int(value))}.")
     if value < least:
         raise ArgumentError(f"{name} must be an integer of at least {least}. Got {value}.")
 

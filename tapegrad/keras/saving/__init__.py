@@ -1,5 +1,6 @@
 """Save and load models, weights and checkpoints, and register custom objects."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.registry import (
     custom_object_scope,
     get_registered_name,
@@ -25,3 +26,5 @@ __all__ = [
     "serialize_keras_object",
     "write_tensors",
 ]
+
+_check_calls(globals(), __all__)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.operand import as_operand
-from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.convert import NUMBERS, to_host_array
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import as_constant, numpy_dtype_of
 from tapegrad.ops.indexing.gather import place_next_to
@@ -69,8 +69,17 @@ def _as_given(value: Any) -> Any:
     if type(value) in NUMBERS:
         return np.asarray(value)
     if isinstance(value, list | tuple) and not holds_tensors(value):
-        return np.asarray(value)
+        return _numbers_in(value)
     return as_operand(value)
+
+
+def _numbers_in(value: Any) -> np.ndarray[Any, Any]:
+    """Return a list of numbers as a host array; text and ragged lists raise."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RecursionError):
+        array = np.asarray(None)
+    return array if array.dtype.kind in "biufc" else to_host_array(value)
 
 
 def _adapts(x: Any) -> bool:

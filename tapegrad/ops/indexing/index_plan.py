@@ -250,7 +250,7 @@ def find_positions(x: Any, plan: Plan) -> tuple[Any, int, int, int]:
     ]
     try:
         rank = len(np.broadcast_shapes(*shapes))
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # NumPy broadcasts up to 32 dimensions
         raise ShapeError(
             f"Index arrays must broadcast together. Got shapes {', '.join(map(str, shapes))}."
         ) from error

@@ -84,7 +84,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     first, second = as_shape(shape_x, "shape_x"), as_shape(shape_y, "shape_y")
     try:
         return TensorShape(np.broadcast_shapes(first, second))
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # NumPy broadcasts up to 32 dimensions
         raise ShapeError(f"Shapes {first} and {second} do not broadcast together.") from error
 
 

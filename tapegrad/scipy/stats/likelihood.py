@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.ops.elementwise.comparison import isfinite
 from tapegrad.scipy.optimize.minimizing import minimize
 from tapegrad.scipy.vocabulary import (
@@ -33,9 +33,14 @@ def fit(family: Any, data: Any, args: tuple[Any, ...], options: dict[str, Any]) 
     >>> [round(float(x), 4) for x in fit(norm, [1.0, 2.0, 6.0], (), {})]
     [3.0, 2.1602]
     """
-    x = cast(stop_gradient(reshape_p(operand(data), shape=(-1,))), "float64")
+    given = operand(data)
+    if given.dtype.is_complex:
+        raise DTypeError(f"{family.name}.fit needs real values. Got {given.dtype.name}.")
+    x = cast(stop_gradient(reshape_p(given, shape=(-1,))), "float64")
     if not x.shape[0]:
         raise ArgumentError(f"{family.name}.fit needs at least one value. Got none.")
+    if float(mean(where(isfinite(x), 0.0, 1.0))) > 0.0:
+        raise ArgumentError(f"{family.name}.fit needs finite values. Got NaN or infinity.")
     fixed, starts = _read(family, args, options)
     free = [name for name in family.parameters if name not in fixed]
     if not free:
