@@ -5,8 +5,8 @@ python benchmarks/cleverness.py --device cuda --budget 230 --parts "library repl
 
 Every state runs in a fresh process, because the switches are environment variables that are read
 once. A round has one process with everything on and one for each part that is off. Ratios compare
-processes of one round; the order of the processes changes from round to round. Each step gets the
-other one of two batches. On the CPU a step runs in one thread and its CPU time is taken, which
+processes of one round; the order of the processes changes from round to round. Each step gets
+another batch. On the CPU a step runs in one thread and its CPU time is taken, which
 other processes disturb less than elapsed time.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import itertools
 import json
 import os
 import subprocess
@@ -69,25 +68,12 @@ SWITCHES = {
 
 
 def make_step(device: str, mode: str, problem: Any) -> tuple[Any, Callable[[], Any]]:
-    """Return the library and a step of a workload that alternates between two batches."""
+    """Return the library and a step of a workload, which gets another batch at each call."""
     # Imported where the switches are set: this loads tapegrad.
-    import tapegrad as tf
     from tapegrad_bench.adapters import on_tapegrad
 
     library = on_tapegrad.load(device)
-    with tf.device(device):
-        made = on_tapegrad.make_step(problem)
-        second = [tf.identity(_other(argument)) for argument in made.arguments]
-    run = tf.function(made.step) if mode == "function" else made.step
-    batches = itertools.cycle([list(made.arguments), second])
-    return library, lambda: run(*next(batches))
-
-
-def _other(argument: Any) -> Any:
-    """Return the examples of a batch, or the elements of a vector, in another order."""
-    import tapegrad as tf
-
-    return tf.roll(argument, 1, 0) if argument.shape.rank else argument
+    return library, library.prepare(mode, problem).step
 
 
 def time_row(device: str, mode: str, problem: Any) -> float:

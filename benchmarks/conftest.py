@@ -9,7 +9,7 @@ import pytest
 
 from tapegrad_bench.adapters import Contender, load, reason_absent, reason_without
 from tapegrad_bench.adapters.library import UnsupportedError
-from tapegrad_bench.judge import judge
+from tapegrad_bench.judge import checked, judge
 from tapegrad_bench.reference import reference
 from tapegrad_bench.timing import WARM_UP
 from tapegrad_bench.workload import Problem, Workload
@@ -47,8 +47,5 @@ def prepare() -> Callable[[Contender, Workload, str], Step]:
 def _check(library: Any, contender: Contender, problem: Problem) -> None:
     """Fail where the library computes something else than the reference."""
     prepared = library.prepare(contender.mode, problem)
-    outputs = prepared.fetch((prepared.gradients or prepared.step)())
-    known = reference(problem)
-    losses = [float(prepared.fetch(prepared.step())[0]) for _ in known.losses]
-    judgement = judge(problem.workload, problem.dtype, outputs, losses, known)
+    judgement = judge(problem.workload, problem.dtype, checked(prepared), reference(problem))
     assert not judgement.complaint, judgement.complaint

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tapegrad_bench.adapters import Contender
-from tapegrad_bench.judge import Judgement, judge, judge_loss
+from tapegrad_bench.judge import Checked, Judgement, judge, judge_loss
 from tapegrad_bench.options import Group
 from tapegrad_bench.process import NotSupportedError, TooSlowError, Worker, WorkerError
 from tapegrad_bench.progress import Progress
 from tapegrad_bench.reference import Reference
 from tapegrad_bench.results import Cell, Status
 from tapegrad_bench.timing import steps_per_repeat
-from tapegrad_bench.worker import Built, Checked
+from tapegrad_bench.worker import Built
 from tapegrad_bench.workload import Kind
 
 LEAST_REPEATS, MOST_REPEATS = 3, 40
@@ -179,7 +179,7 @@ class Contest:
         group = self._group
         with self._lock:  # the reference is computed once, by whoever comes first
             known = self._reference()
-        return judge(group.workload, group.dtype, checked.outputs, checked.losses, known)
+        return judge(group.workload, group.dtype, checked, known)
 
     def _plain_loss(self, deadline: float) -> float | None:
         """NumPy's loss at the size that is timed; None where the step has no loss."""

@@ -7,7 +7,8 @@ compares with differences of NumPy's loss.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,39 +20,49 @@ from tapegrad_bench.handwritten import STEPS, Updates
 from tapegrad_bench.workload import Array, Arrays, Problem
 
 CHECKED_STEPS = 3
-"""How many updates of a training step are followed."""
+"""How many steps are followed, each with another set of inputs."""
 
 
 @dataclass(frozen=True)
 class Reference:
     """What one step gives, and the losses of the first training steps."""
 
-    outputs: Arrays
-    """Loss (or output), then gradients."""
+    outputs: list[Arrays]
+    """Loss (or output), then gradients: of the first set, or of several without an update."""
     losses: tuple[float, ...] = ()
+    start: Arrays = field(default_factory=list)
+    """The parameters before the first update, if the step makes updates."""
+    parameters: Arrays = field(default_factory=list)
+    """The parameters after the last update."""
 
 
 def reference(problem: Problem) -> Reference:
-    """Compute loss, gradients and the first losses of training.
+    """Compute loss, gradients, and the first losses and updates of training.
 
     >>> from tapegrad_bench.workloads import WORKLOADS
     >>> problem = Problem(WORKLOADS["chain"], {"n": 3, "links": 2}, "float32")
-    >>> [array.shape for array in reference(problem).outputs]
+    >>> [array.shape for array in reference(problem).outputs[0]]
     [(), (3,)]
     """
-    params, batch = as_double(problem.params), as_double(problem.batch)
-    loss, gradients = _step(problem, params, batch)
-    outputs = [np.array(value, np.float64) for value in (loss, *gradients)]
     optimizer = problem.workload.optimizer
+    sets = islice(problem.inputs(), CHECKED_STEPS if optimizer is None else 1)
+    outputs = [_outputs(problem, as_double(params), as_double(batch)) for params, batch in sets]
     if optimizer is None:
         return Reference(outputs)
+    params = as_double(problem.params)
+    start = [p.copy() for p in params]
     updates = Updates(np, optimizer, params)
-    losses = [float(loss)]
-    for _ in range(CHECKED_STEPS - 1):
-        updates.apply(gradients)
-        loss, gradients = _step(problem, params, batch)
+    losses = []
+    for batch in islice(problem.batches(), CHECKED_STEPS):
+        loss, gradients = _step(problem, params, as_double(batch))
         losses.append(float(loss))
-    return Reference(outputs, tuple(losses))
+        updates.apply(gradients)
+    return Reference(outputs, tuple(losses), start, params)
+
+
+def _outputs(problem: Problem, params: Arrays, batch: Arrays) -> Arrays:
+    loss, gradients = _step(problem, params, batch)
+    return [np.array(value, np.float64) for value in (loss, *gradients)]
 
 
 def plain_loss(problem: Problem, params: Arrays, batch: Arrays) -> Any:

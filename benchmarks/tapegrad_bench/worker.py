@@ -18,18 +18,11 @@ from typing import Any
 
 from tapegrad_bench import ceilings, counters, machine, timing
 from tapegrad_bench.adapters import Contender, load
-from tapegrad_bench.adapters.library import Library, Outputs, Prepared, UnsupportedError
-from tapegrad_bench.reference import CHECKED_STEPS, plain_loss
+from tapegrad_bench.adapters.library import Library, Prepared, UnsupportedError
+from tapegrad_bench.judge import Checked, checked
+from tapegrad_bench.reference import plain_loss
 from tapegrad_bench.results import Ceiling
 from tapegrad_bench.workload import Dims, Kind, Problem, Workload
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What a library computed at the small size."""
-
-    outputs: Outputs
-    losses: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -64,11 +57,7 @@ class Session:
         """Run the step at the small size."""
         problem = Problem(workload, workload.check, dtype)
         prepared = self._libraries[contender.module].prepare(contender.mode, problem)
-        outputs = prepared.fetch((prepared.gradients or prepared.step)())
-        losses: tuple[float, ...] = ()
-        if workload.kind is Kind.TRAINING:
-            losses = tuple(float(prepared.fetch(prepared.step())[0]) for _ in range(CHECKED_STEPS))
-        return Checked(outputs, losses)
+        return checked(prepared)
 
     def build(self, contender: Contender, workload: Workload, dims: Dims, dtype: str) -> Built:
         """Make the step at the size that is timed, and warm it up."""

@@ -6,7 +6,7 @@ names, so that all libraries run the same lines. Nothing here imports any of tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -25,6 +25,13 @@ Arrays = list[np.ndarray]
 Function = Callable[..., Any]
 
 SEED = 0
+
+SETS = 8
+"""How many sets of inputs the steps of a problem take in turn.
+
+With a single set a library may keep addresses, or values, that change at every step of real
+training.
+"""
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 3e-2, "float16": 1e-2}
 """Half precision keeps 8 (bfloat16) or 11 (float16) bits of every intermediate result."""
@@ -224,6 +231,19 @@ class Problem:
             for array in self._drawn[1]
         ]
 
+    def batches(self) -> Iterator[Arrays]:
+        """Yield the sets of a training step, one at a time, since they may be large."""
+        for number in range(SETS):
+            yield [_moved(array, number) for array in self.batch]
+
+    def inputs(self) -> Iterator[tuple[Arrays, Arrays]]:
+        """Yield the sets of a step without an update, whose parameters are inputs as well."""
+        for number in range(SETS):
+            yield (
+                [_moved(array, number) for array in self.params],
+                [_moved(array, number) for array in self.batch],
+            )
+
     @property
     def cost(self) -> Cost:
         """What one step needs at least."""
@@ -232,3 +252,12 @@ class Problem:
     def apply(self, ops: Ops, params: Sequence[Array], batch: Sequence[Array]) -> Array:
         """Run the maths with a library's functions."""
         return self.workload.forward(ops, self.dims, params, batch)
+
+
+def _moved(array: np.ndarray, number: int) -> np.ndarray:
+    """Return the numbers of an array at other places: other data, which cost nothing to draw.
+
+    >>> _moved(np.arange(8), 1)
+    array([1, 2, 3, 4, 5, 6, 7, 0])
+    """
+    return np.roll(array, 7 * number, axis=-1) if number and array.ndim else array

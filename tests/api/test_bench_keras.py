@@ -10,7 +10,7 @@ from tapegrad_bench.adapters import CONTENDERS, load
 from tapegrad_bench.adapters.keras_models import NETWORKS, network_of
 from tapegrad_bench.charts import ratios_of
 from tapegrad_bench.headline import headline
-from tapegrad_bench.judge import judge
+from tapegrad_bench.judge import checked, judge
 from tapegrad_bench.options import Options, plan
 from tapegrad_bench.reference import reference
 from tapegrad_bench.rows import rows_of
@@ -49,10 +49,7 @@ def test_models_agree_with_the_reference(name, dtype, contender):
     problem = small(name, dtype)
     made = prepared(contender, problem)
 
-    outputs = made.fetch(made.gradients())
-    losses = [float(made.fetch(made.step())[0]) for _ in range(3)]
-
-    judgement = judge(problem.workload, dtype, outputs, losses, reference(problem))
+    judgement = judge(problem.workload, dtype, checked(made), reference(problem))
     assert judgement.complaint == ""
 
 

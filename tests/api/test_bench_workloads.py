@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tapegrad_bench.adapters import CONTENDERS, load
-from tapegrad_bench.judge import judge, judge_loss
+from tapegrad_bench.judge import Checked, checked, judge, judge_loss
 from tapegrad_bench.reference import Reference, as_double, plain_loss, reference
-from tapegrad_bench.workload import Kind, Problem
+from tapegrad_bench.workload import SETS, Kind, Problem
 from tapegrad_bench.workloads import WORKLOADS
 
 COMPUTING = [w for w in WORKLOADS.values() if w.kind is not Kind.FOOTPRINT]
@@ -18,10 +18,7 @@ EAGER, FUNCTION = CONTENDERS[:2]
 def judged(workload, dtype, contender):
     problem = Problem(workload, workload.check, dtype)
     prepared = load(contender, "cpu").prepare(contender.mode, problem)
-    outputs = prepared.fetch((prepared.gradients or prepared.step)())
-    known = reference(problem)
-    losses = [float(prepared.fetch(prepared.step())[0]) for _ in known.losses]
-    return judge(workload, dtype, outputs, losses, known)
+    return judge(workload, dtype, checked(prepared), reference(problem))
 
 
 # Workloads
@@ -51,7 +48,7 @@ def test_gradients_not_derived_by_hand_agree_with_differences_of_numpys_loss(nam
         plain_loss(problem, [p + sign * d for p, d in zip(params, direction)], batch)
         for sign in (1, -1)
     )
-    slope = sum(np.sum(g * d) for g, d in zip(reference(problem).outputs[1:], direction))
+    slope = sum(np.sum(g * d) for g, d in zip(reference(problem).outputs[0][1:], direction))
 
     assert (ahead - behind) / 2 == pytest.approx(slope, rel=1e-3)
 
@@ -62,6 +59,19 @@ def test_the_same_seed_draws_the_same_data(workload):
 
     for one, other in zip(first.params + first.batch, second.params + second.batch):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("workload", COMPUTING, ids=lambda w: w.name)
+def test_the_sets_of_inputs_differ(workload):
+    problem = Problem(workload, workload.check, "float32")
+    training = workload.kind is Kind.TRAINING
+    sets = [*problem.batches()] if training else [[*p, *b] for p, b in problem.inputs()]
+
+    seen = {b"".join(array.tobytes() for array in one) for one in sets}
+
+    assert len(sets) == SETS
+    # Small sets come round earlier, and a number has no other order.
+    assert len(seen) >= 3 or all(array.size == 1 for array in sets[0])
 
 
 @pytest.mark.parametrize("workload", COMPUTING, ids=lambda w: w.name)
@@ -109,25 +119,27 @@ def test_half_precision_trains_single_precision_weights():
 
 
 def test_a_gradient_of_another_shape_is_wrong():
-    known = Reference([np.ones(()), np.ones(3)])
+    known = Reference([[np.ones(()), np.ones(3)]])
 
-    found = judge(WORKLOADS["chain"], "float32", [np.ones(()), np.ones(2)], [], known)
+    found = judge(WORKLOADS["chain"], "float32", Checked([[np.ones(()), np.ones(2)]]), known)
 
     assert found.complaint == "gradient 1 has shape (2,) where (3,) is expected."
 
 
 def test_a_nan_is_wrong():
-    known = Reference([np.ones(())])
+    known = Reference([[np.ones(())]])
 
-    found = judge(WORKLOADS["chain"], "float32", [np.array(np.nan)], [], known)
+    found = judge(WORKLOADS["chain"], "float32", Checked([[np.array(np.nan)]]), known)
 
     assert found.complaint.startswith("the output differs from the reference by inf")
 
 
 def test_a_wrong_update_shows_in_the_losses():
-    known = Reference([np.ones(())], (1.0, 0.9, 0.8))
+    known = Reference([[np.ones(())]], (1.0, 0.9, 0.8))
 
-    found = judge(WORKLOADS["mlp_small"], "float32", [np.ones(())], [1.0, 0.9, 0.81], known)
+    found = judge(
+        WORKLOADS["mlp_small"], "float32", Checked([[np.ones(())]], (1.0, 0.9, 0.81)), known
+    )
 
     assert found.complaint.startswith("the loss of step 3 differs")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,12 @@ class Prepared:
     """Copy the result to the host in float64: the loss (or output) first."""
     gradients: Callable[[], Any] | None = None
     """For a training step: the result with gradients, by the same maths and without an update."""
+    parameters: Callable[[], Sequence[Any]] | None = None
+    """For a training step: the parameters as they are now."""
+
+    def fetch_parameters(self) -> Outputs:
+        """Copy the parameters to the host in float64."""
+        return [] if self.parameters is None else self.fetch((None, self.parameters()))[1:]
 
 
 class Library(Protocol):
@@ -96,6 +103,17 @@ class OnHost(Uncounted):
         """Likewise."""
         run()
         return None
+
+
+def in_turn(step: Callable[..., Any], sets: Iterable[Sequence[Any]]) -> Callable[[], Any]:
+    """Return a step that takes the next one of some sets of arguments at each call.
+
+    >>> step = in_turn(lambda x, y: x + y, [(1, 2), (3, 4)])
+    >>> step(), step(), step()
+    (3, 7, 3)
+    """
+    turn = cycle(sets)
+    return lambda: step(*next(turn))
 
 
 def flat(result: Any) -> list[Any]:

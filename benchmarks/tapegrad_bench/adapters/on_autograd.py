@@ -9,7 +9,13 @@ import autograd
 import autograd.numpy as anp
 import numpy as np
 
-from tapegrad_bench.adapters.library import OnHost, Prepared, UnsupportedError, fetching
+from tapegrad_bench.adapters.library import (
+    OnHost,
+    Prepared,
+    UnsupportedError,
+    fetching,
+    in_turn,
+)
 from tapegrad_bench.adapters.numpy_ops import NumpyOps
 from tapegrad_bench.handwritten import Updates
 from tapegrad_bench.precision import is_half
@@ -24,39 +30,42 @@ class Autograd(OnHost):
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if is_half(problem.dtype):
             raise UnsupportedError("HIPS autograd does not compute in half precision.")
-        params = [p.copy() for p in problem.params]
-        gradients = _differentiate(problem, params)
+        gradients = _differentiate(problem)
         if problem.workload.optimizer is None:
-            return Prepared(gradients, _fetch)
+            return Prepared(in_turn(gradients, problem.inputs()), _fetch)
+        params, batches = [p.copy() for p in problem.params], [*problem.batches()]
         # Autograd has optimizers for flat vectors only, so the update is NumPy's.
         updates = Updates(np, problem.workload.optimizer, params)
 
-        def step() -> Any:
-            loss, found = gradients()
+        def step(batch: Any) -> Any:
+            loss, found = gradients(params, batch)
             updates.apply(found)
             return loss, []
 
-        return Prepared(step, _fetch, gradients)
+        run = in_turn(step, [(batch,) for batch in batches])
+        return Prepared(run, _fetch, lambda: gradients(params, batches[0]), lambda: params)
 
 
-def _differentiate(problem: Problem, params: list[Any]) -> Any:
-    ops, batch, kind = NumpyOps(anp), problem.batch, problem.workload.kind
+def _differentiate(problem: Problem) -> Any:
+    """Return the function of parameters and batch that one step is, without an update."""
+    ops, kind = NumpyOps(anp), problem.workload.kind
+
+    def of_first(x: Any, batch: Any) -> Any:
+        return problem.apply(ops, [x], batch)
+
+    def pullback(params: Any, batch: Any) -> Any:
+        backward, value = autograd.make_vjp(lambda p: problem.apply(ops, p, batch))(params)
+        return value, backward(batch[-1])
+
     if kind is Kind.HVP:
-        product = autograd.hessian_vector_product(lambda x: problem.apply(ops, [x], batch))
-        return lambda: (None, [product(params[0], batch[-1])])
+        product = autograd.hessian_vector_product(of_first)
+        return lambda params, batch: (None, [product(params[0], batch, batch[-1])])
     if kind is Kind.JACOBIAN:
-        matrix = autograd.jacobian(lambda x: problem.apply(ops, [x], batch))
-        return lambda: (None, [matrix(params[0])])
+        matrix = autograd.jacobian(of_first)
+        return lambda params, batch: (None, [matrix(params[0], batch)])
     if kind is Kind.PULLBACK:
-        pull = autograd.make_vjp(lambda p: problem.apply(ops, p, batch))
-
-        def pullback() -> Any:
-            backward, value = pull(params)
-            return value, backward(batch[-1])
-
         return pullback
-    both = autograd.value_and_grad(lambda p: problem.apply(ops, p, batch))
-    return lambda: both(params)
+    return autograd.value_and_grad(lambda p, batch: problem.apply(ops, p, batch))
 
 
 _fetch = fetching(np.asarray)

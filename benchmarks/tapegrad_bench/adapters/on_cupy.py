@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cupy
+import numpy as np
 
 from tapegrad_bench.adapters import cuda_events
 from tapegrad_bench.adapters.library import (
@@ -29,14 +30,7 @@ class Cupy(Uncounted):
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if is_half(problem.dtype) and problem.workload.kind is Kind.TRAINING:
             raise UnsupportedError("There is no hand-written step in mixed precision.")
-        params = [cupy.asarray(p).astype(_dtype(problem.parameter_dtype)) for p in problem.params]
-        batch = [
-            cupy.asarray(array).astype(_dtype(problem.dtype))
-            if array.dtype.kind == "f"
-            else cupy.asarray(array)
-            for array in problem.batch
-        ]
-        return prepare(cupy, problem, params, batch, fetching(cupy.asnumpy))
+        return prepare(cupy, problem, _bring, fetching(cupy.asnumpy))
 
     def release(self) -> None:
         """Nothing is kept."""
@@ -52,6 +46,11 @@ class Cupy(Uncounted):
 
     def peak_of(self, run: Callable[[], Any]) -> int | None:
         return cuda_events.peak_of(run)
+
+
+def _bring(array: np.ndarray, dtype: str) -> Any:
+    value = cupy.asarray(array)
+    return value.astype(_dtype(dtype)) if array.dtype.kind == "f" else value
 
 
 def _dtype(name: str) -> Any:

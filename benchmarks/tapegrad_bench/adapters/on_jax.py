@@ -16,6 +16,7 @@ from tapegrad_bench.adapters.library import (
     Uncounted,
     UnsupportedError,
     fetching,
+    in_turn,
 )
 from tapegrad_bench.precision import is_half
 from tapegrad_bench.workload import Kind, Optimizer, Problem
@@ -38,21 +39,26 @@ class Jax(Uncounted):
         precision = None if is_half(problem.dtype) else "highest"
         jax.config.update("jax_default_matmul_precision", precision)
         ops = JaxOps(problem.dtype, self._is_cuda)
-        with jax.default_device(self._device):
-            batch = [self._put(array, problem.dtype) for array in problem.batch]
-            params = [self._put(p, problem.parameter_dtype) for p in problem.params]
         if problem.workload.optimizer is not None:
-            return self._train(problem, ops, params, batch)
+            with jax.default_device(self._device):
+                params = self._arrays(problem.params, problem.parameter_dtype)
+                batches = [self._arrays(batch, problem.dtype) for batch in problem.batches()]
+            return self._train(problem, ops, params, batches)
+        with jax.default_device(self._device):
+            sets = [[self._arrays(part, problem.dtype) for part in one] for one in problem.inputs()]
         function = jax.jit(_differentiate(problem, ops))
-        self._compiled = lambda: function.lower(params, batch).compile()
-        return Prepared(lambda: function(params, batch), _fetch)
+        self._compiled = lambda: function.lower(*sets[0]).compile()
+        return Prepared(in_turn(function, sets), _fetch)
+
+    def _arrays(self, arrays: Sequence[np.ndarray], dtype: str) -> list[Any]:
+        return [self._put(array, dtype) for array in arrays]
 
     def _put(self, array: Any, dtype: str) -> Any:
         if array.dtype.kind == "f":
             return jax.device_put(jnp.array(array, dtype, copy=True), self._device)
         return jax.device_put(array.astype(np.int32), self._device)
 
-    def _train(self, problem: Problem, ops: JaxOps, params: Any, batch: Any) -> Prepared:
+    def _train(self, problem: Problem, ops: JaxOps, params: Any, batches: list[Any]) -> Prepared:
         rule = problem.workload.optimizer
         assert rule is not None
         differentiate = jax.value_and_grad(lambda p, batch: problem.apply(ops, p, batch))
@@ -66,13 +72,16 @@ class Jax(Uncounted):
         number = {"sgd": 0, "momentum": 1}.get(rule.name, 2)
         slots = [[jnp.zeros_like(p) for _ in range(number)] for p in params]
         state = [params, slots, jnp.zeros((), "float32", device=self._device)]
-        self._compiled = lambda: function.lower(*state, batch).compile()
+        self._compiled = lambda: function.lower(*state, batches[0]).compile()
 
-        def run() -> Any:
+        def run(batch: Any) -> Any:
             loss, *state[:] = function(*state, batch)
             return loss, []
 
-        return Prepared(run, _fetch, lambda: only_gradients(state[0], batch))
+        each = in_turn(run, [(batch,) for batch in batches])
+        return Prepared(
+            each, _fetch, lambda: only_gradients(state[0], batches[0]), lambda: state[0]
+        )
 
     def release(self) -> None:
         """Compiled programs go with their functions."""

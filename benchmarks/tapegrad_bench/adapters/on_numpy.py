@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tapegrad_bench.adapters.library import OnHost, Prepared, UnsupportedError, fetching
+from tapegrad_bench.adapters.library import (
+    OnHost,
+    Prepared,
+    UnsupportedError,
+    fetching,
+    in_turn,
+)
 from tapegrad_bench.handwritten import STEPS, Updates
 from tapegrad_bench.precision import is_half
-from tapegrad_bench.workload import Problem
+from tapegrad_bench.workload import Arrays, Problem
 
 
 class Numpy(OnHost):
@@ -20,31 +27,38 @@ class Numpy(OnHost):
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         if is_half(problem.dtype):
             raise UnsupportedError("NumPy does not compute in half precision.")
-        return prepare(
-            np, problem, [p.copy() for p in problem.params], problem.batch, fetching(np.asarray)
-        )
+        return prepare(np, problem, lambda array, dtype: array.copy(), fetching(np.asarray))
 
 
-def prepare(xp: Any, problem: Problem, params: Any, batch: Any, fetch: Any) -> Prepared:
-    """Make the hand-written step of `problem` on arrays of `xp`."""
+def prepare(
+    xp: Any, problem: Problem, bring: Callable[[np.ndarray, str], Any], fetch: Any
+) -> Prepared:
+    """Make the hand-written step of `problem` on arrays of `xp`, to which `bring` converts."""
     compute = STEPS.get(problem.workload.name)
     if compute is None:
         raise UnsupportedError(f"There is no hand-written step for {problem.workload.name}.")
 
-    def gradients() -> Any:
+    def gradients(params: Any, batch: Any) -> Any:
         return compute(xp, problem.dims, params, batch)
 
-    optimizer = problem.workload.optimizer
+    def brought(arrays: Arrays, dtype: str) -> list[Any]:
+        return [bring(array, dtype) for array in arrays]
+
+    optimizer, dtype = problem.workload.optimizer, problem.dtype
     if optimizer is None:
-        return Prepared(gradients, fetch)
+        sets = [(brought(p, dtype), brought(batch, dtype)) for p, batch in problem.inputs()]
+        return Prepared(in_turn(gradients, sets), fetch)
+    params = brought(problem.params, problem.parameter_dtype)
+    batches = [(brought(batch, dtype),) for batch in problem.batches()]
     updates = Updates(xp, optimizer, params)
 
-    def step() -> Any:
-        loss, found = gradients()
+    def step(batch: Any) -> Any:
+        loss, found = gradients(params, batch)
         updates.apply(found)
         return loss, []
 
-    return Prepared(step, fetch, gradients)
+    first = batches[0][0]
+    return Prepared(in_turn(step, batches), fetch, lambda: gradients(params, first), lambda: params)
 
 
 def load(device: str) -> Numpy:

@@ -14,6 +14,7 @@ from tapegrad_bench.adapters.library import (
     Prepared,
     Stopwatch,
     fetching,
+    in_turn,
     numpy_bfloat16,
 )
 from tapegrad_bench.adapters.tapegrad_ops import TapegradOps
@@ -31,8 +32,10 @@ class Made:
     gradients: Step
     step: Step
     """The same function, where a step updates nothing."""
-    arguments: Sequence[Array]
-    """Of both."""
+    sets: Sequence[Sequence[Array]]
+    """The arguments of both, which the steps take in turn."""
+    parameters: Callable[[], Sequence[Array]] | None = None
+    """The parameters that the step updates."""
 
 
 class _Tapegrad:
@@ -51,14 +54,10 @@ class _Tapegrad:
         gradients, step = made.gradients, made.step
         if mode.endswith("function"):
             gradients, step = tf.function(gradients), tf.function(step)
-        run = _bound(step, made.arguments)
+        run = in_turn(step, made.sets)
         if made.step is made.gradients:
             return Prepared(run, fetch)
-        return Prepared(run, fetch, _bound(gradients, made.arguments))
-
-
-def _bound(step: Step, arguments: Sequence[Array]) -> Callable[[], Any]:
-    return lambda: step(*arguments)
+        return Prepared(run, fetch, lambda: gradients(*made.sets[0]), made.parameters)
 
 
 def to_tensor(array: np.ndarray, dtype: str) -> Array:
@@ -73,8 +72,8 @@ def to_tensor(array: np.ndarray, dtype: str) -> Array:
     return value if keeps else tf.cast(value, dtype)
 
 
-def _batch_of(problem: Problem) -> list[Array]:
-    return [to_tensor(array, problem.dtype) for array in problem.batch]
+def _tensors(arrays: Sequence[np.ndarray], dtype: str) -> list[Array]:
+    return [to_tensor(array, dtype) for array in arrays]
 
 
 def make_step(problem: Problem) -> Made:
@@ -99,13 +98,13 @@ def _train(problem: Problem) -> Made:
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return Made(gradients, step, _batch_of(problem))
+    batches = [_tensors(batch, problem.dtype) for batch in problem.batches()]
+    return Made(gradients, step, batches, lambda: variables)
 
 
 def _differentiate(problem: Problem) -> Made:
     count = len(problem.params)
     ops = TapegradOps(problem.dtype)
-    sources = [to_tensor(p, problem.dtype) for p in problem.params]
     kind = problem.workload.kind
 
     def gradient(*arguments: Array) -> Any:
@@ -124,7 +123,8 @@ def _differentiate(problem: Problem) -> Made:
         return None, [tf.jacobian(lambda x: problem.apply(ops, [x], batch))(x)]
 
     step = {Kind.HVP: hvp, Kind.JACOBIAN: jacobian}.get(kind, gradient)
-    return Made(step, step, [*sources, *_batch_of(problem)])
+    sets = [_tensors([*params, *batch], problem.dtype) for params, batch in problem.inputs()]
+    return Made(step, step, sets)
 
 
 fetch = fetching(lambda value: dense(value).numpy())

@@ -18,11 +18,14 @@ from tapegrad_bench.workload import Array, Problem
 
 
 def train(problem: Problem) -> Made:
-    """Return the gradients of a model, its whole step, and the batch."""
+    """Return the gradients of a model, its whole step, and the batches."""
     network = network_of(problem)
     model = network.model
-    batch = [to_tensor(array, problem.dtype) for array in network.arrange(problem.batch)]
-    model(batch[0])  # which makes the weights
+    batches = [
+        [to_tensor(array, problem.dtype) for array in network.arrange(batch)]
+        for batch in problem.batches()
+    ]
+    model(batches[0][0])  # which makes the weights
     for variable, value in zip(model.trainable_variables, problem.params, strict=True):
         variable.assign(to_tensor(value, problem.parameter_dtype))
     assert problem.workload.optimizer is not None
@@ -42,7 +45,7 @@ def train(problem: Problem) -> Made:
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return Made(gradients, step, batch)
+    return Made(gradients, step, batches, lambda: model.trainable_variables)
 
 
 def load(device: str) -> OnCpu | OnCuda:

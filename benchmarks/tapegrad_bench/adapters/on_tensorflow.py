@@ -14,6 +14,7 @@ from tapegrad_bench.adapters.library import (
     Uncounted,
     UnsupportedError,
     fetching,
+    in_turn,
 )
 from tapegrad_bench.adapters.tensorflow_names import make_optimizer
 from tapegrad_bench.adapters.tensorflow_ops import TensorflowOps
@@ -31,16 +32,25 @@ class Tensorflow(Uncounted):
 
     def prepare(self, mode: str, problem: Problem) -> Prepared:
         with tf.device(self._device):
-            batch = [_tensor(array, problem.dtype) for array in problem.batch]
-            if problem.workload.kind is Kind.TRAINING:
-                gradients, step = _train(problem, batch)
-            else:
-                gradients = step = _differentiate(problem, batch)
-        run = _on(self._device, tf.function(step) if mode == "function" else step)
-        if gradients is step:
-            return Prepared(run, _fetch)
-        only = tf.function(gradients) if mode == "function" else gradients
-        return Prepared(run, _fetch, _on(self._device, only))
+            if problem.workload.kind is not Kind.TRAINING:
+                sets = [tuple(_tensors(part, problem) for part in one) for one in problem.inputs()]
+                step = self._compiled(mode, _differentiate(problem))
+                return Prepared(in_turn(step, sets), _fetch)
+            batches = [(_tensors(batch, problem),) for batch in problem.batches()]
+            gradients, step, variables = _train(problem)
+        run = in_turn(self._compiled(mode, step), batches)
+        only = self._compiled(mode, gradients)
+        return Prepared(run, _fetch, lambda: only(*batches[0]), lambda: variables)
+
+    def _compiled(self, mode: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the step on the device; compiled by XLA, its fastest form, if it is a function."""
+        step = tf.function(step, jit_compile=True) if mode == "function" else step
+
+        def run(*arguments: Any) -> Any:
+            with tf.device(self._device):
+                return step(*arguments)
+
+        return run
 
     def release(self) -> None:
         """Nothing is kept."""
@@ -67,52 +77,47 @@ class Tensorflow(Uncounted):
         return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
 
 
-def _on(device: str, step: Callable[[], Any]) -> Callable[[], Any]:
-    def run() -> Any:
-        with tf.device(device):
-            return step()
-
-    return run
-
-
 def _tensor(array: np.ndarray, dtype: str) -> Array:
     value = tf.constant(array)
     return tf.cast(value, dtype) if array.dtype.kind == "f" else value
 
 
-def _train(problem: Problem, batch: Sequence[Array]) -> tuple[Any, Any]:
+def _tensors(arrays: Sequence[np.ndarray], problem: Problem) -> list[Array]:
+    return [_tensor(array, problem.dtype) for array in arrays]
+
+
+def _train(problem: Problem) -> tuple[Any, Any, list[Any]]:
     ops = TensorflowOps(problem.dtype)
     variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
     assert problem.workload.optimizer is not None
     optimizer = make_optimizer(problem.workload.optimizer, tf.keras.optimizers)
     optimizer.build(variables)  # a tf.function may not create variables at a later call
 
-    def gradients() -> Any:
+    def gradients(batch: Sequence[Array]) -> Any:
         with tf.GradientTape() as tape:
             loss = problem.apply(ops, variables, batch)
         return loss, tape.gradient(loss, variables)
 
-    def step() -> Any:
-        loss, found = gradients()
+    def step(batch: Sequence[Array]) -> Any:
+        loss, found = gradients(batch)
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return gradients, step
+    return gradients, step, variables
 
 
-def _differentiate(problem: Problem, batch: Sequence[Array]) -> Any:
+def _differentiate(problem: Problem) -> Any:
     ops = TensorflowOps(problem.dtype)
-    params = [_tensor(p, problem.dtype) for p in problem.params]
     kind = problem.workload.kind
 
-    def gradient() -> Any:
+    def gradient(params: Sequence[Array], batch: Sequence[Array]) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(params)
             value = problem.apply(ops, params, batch)
         cotangent = batch[-1] if kind is Kind.PULLBACK else None
         return value, tape.gradient(value, params, cotangent)
 
-    def hvp() -> Any:
+    def hvp(params: Sequence[Array], batch: Sequence[Array]) -> Any:
         x = params[0]
         with tf.GradientTape() as outer:
             outer.watch(x)
@@ -122,7 +127,7 @@ def _differentiate(problem: Problem, batch: Sequence[Array]) -> Any:
             slope = inner.gradient(value, x)
         return None, [outer.gradient(slope, x, batch[-1])]
 
-    def jacobian() -> Any:
+    def jacobian(params: Sequence[Array], batch: Sequence[Array]) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(params[0])
             value = problem.apply(ops, params, batch)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from tapegrad_bench.adapters.library import (
@@ -14,6 +15,7 @@ from tapegrad_bench.adapters.library import (
     Uncounted,
     UnsupportedError,
     fetching,
+    in_turn,
 )
 from tapegrad_bench.adapters.torch_ops import TorchOps, to_host, to_torch
 from tapegrad_bench.workload import Kind, Optimizer, Problem
@@ -31,47 +33,45 @@ class Torch(Uncounted):
         self._is_cuda = device != "cpu"
 
     def prepare(self, mode: str, problem: Problem) -> Prepared:
-        batch = [to_torch(array, problem.dtype, self._device) for array in problem.batch]
-        params = [
-            to_torch(p, problem.parameter_dtype, self._device).requires_grad_()
-            for p in problem.params
-        ]
-        ops = TorchOps(problem.dtype)
-        kind = problem.workload.kind
+        ops, kind = TorchOps(problem.dtype), problem.workload.kind
+        if kind is Kind.TRAINING:
+            return self._train(mode, problem, ops)
+        sets = [[self._tensors(part, problem.dtype) for part in one] for one in problem.inputs()]
         if kind is Kind.HVP:
-            step = _hvp(mode, problem, ops, params[0].detach(), batch)
+            step = _hvp(mode, problem, ops)
         elif kind is Kind.JACOBIAN:
-            step = _jacobian(mode, problem, ops, params[0].detach(), batch)
+            step = _jacobian(mode, problem, ops)
         else:
-            return self._prepare_gradients(mode, problem, ops, params, batch)
-        return Prepared(step, _fetch)
+            for params, _ in sets:
+                for p in params:
+                    p.requires_grad_()
+            step = _gradients(mode, problem, ops)
+        return Prepared(in_turn(step, sets), _fetch)
 
-    def _prepare_gradients(
-        self, mode: str, problem: Problem, ops: TorchOps, params: list[Any], batch: list[Any]
-    ) -> Prepared:
-        forward = _compiled(mode, lambda *params: problem.apply(ops, params, batch))
-        cotangent = batch[-1] if problem.workload.kind is Kind.PULLBACK else None
+    def _tensors(self, arrays: Sequence[np.ndarray], dtype: str) -> list[Any]:
+        return [to_torch(array, dtype, self._device) for array in arrays]
 
-        def gradients() -> Any:
-            if mode == "compile-overhead":
-                torch.compiler.cudagraph_mark_step_begin()
-            value = forward(*params)
-            return value, torch.autograd.grad(value, params, cotangent)
+    def _train(self, mode: str, problem: Problem, ops: TorchOps) -> Prepared:
+        rule = problem.workload.optimizer
+        assert rule is not None
+        values = self._tensors(problem.params, problem.parameter_dtype)
+        params = [torch.nn.Parameter(value) for value in values]
+        batches = [(self._tensors(batch, problem.dtype),) for batch in problem.batches()]
+        forward = _compiled(mode, lambda batch: problem.apply(ops, params, batch))
+        gradients = _gradients(mode, problem, ops)
+        optimizer = _optimizer(rule, params, self._is_cuda)
 
-        if problem.workload.optimizer is None:
-            return Prepared(gradients, _fetch)
-        optimizer = _optimizer(problem.workload.optimizer, params, self._is_cuda)
-
-        def step() -> Any:
+        def step(batch: list[Any]) -> Any:
             if mode == "compile-overhead":
                 torch.compiler.cudagraph_mark_step_begin()
             optimizer.zero_grad()
-            loss = forward(*params)
+            loss = forward(batch)
             loss.backward()
             optimizer.step()
             return loss, []
 
-        return Prepared(step, _fetch, gradients)
+        run = in_turn(step, batches)
+        return Prepared(run, _fetch, lambda: gradients(params, *batches[0]), lambda: params)
 
     def release(self) -> None:
         """Compiled code is looked for among all that was ever compiled, so forget the old."""
@@ -121,19 +121,32 @@ def _compiled(mode: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def _hvp(mode: str, problem: Problem, ops: TorchOps, x: Any, batch: list[Any]) -> Any:
+def _gradients(mode: str, problem: Problem, ops: TorchOps) -> Any:
+    forward = _compiled(mode, lambda params, batch: problem.apply(ops, params, batch))
+
+    def step(params: list[Any], batch: list[Any]) -> Any:
+        if mode == "compile-overhead":
+            torch.compiler.cudagraph_mark_step_begin()
+        value = forward(params, batch)
+        cotangent = batch[-1] if problem.workload.kind is Kind.PULLBACK else None
+        return value, torch.autograd.grad(value, params, cotangent)
+
+    return step
+
+
+def _hvp(mode: str, problem: Problem, ops: TorchOps) -> Any:
     if mode != "eager":
         # Compiled code has no second backward pass; transformed functions have.
         product = _compiled(
             mode,
-            lambda x, v: torch.func.jvp(
-                torch.func.grad(lambda x: problem.apply(ops, [x], batch)), (x,), (v,)
+            lambda x, batch: torch.func.jvp(
+                torch.func.grad(lambda x: problem.apply(ops, [x], batch)), (x,), (batch[-1],)
             )[1],
         )
-        return lambda: (None, [product(x, batch[-1])])
+        return lambda params, batch: (None, [product(params[0], batch)])
 
-    def step() -> Any:
-        source = x.clone().requires_grad_()
+    def step(params: list[Any], batch: list[Any]) -> Any:
+        source = params[0].clone().requires_grad_()
         value = problem.apply(ops, [source], batch)
         (gradient,) = torch.autograd.grad(value, source, create_graph=True)
         return None, torch.autograd.grad(gradient, source, batch[-1])
@@ -141,10 +154,10 @@ def _hvp(mode: str, problem: Problem, ops: TorchOps, x: Any, batch: list[Any]) -
     return step
 
 
-def _jacobian(mode: str, problem: Problem, ops: TorchOps, x: Any, batch: list[Any]) -> Any:
-    function = torch.func.jacrev(lambda x: problem.apply(ops, [x], batch))
+def _jacobian(mode: str, problem: Problem, ops: TorchOps) -> Any:
+    function = torch.func.jacrev(lambda x, batch: problem.apply(ops, [x], batch))
     function = _compiled(mode, function)
-    return lambda: (None, [function(x)])
+    return lambda params, batch: (None, [function(params[0], batch)])
 
 
 def _optimizer(rule: Optimizer, params: list[Any], is_cuda: bool) -> Any:
