@@ -11,7 +11,7 @@ from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device, resolve_device
 from tapegrad.core.values.dlpack import import_array
-from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.dtypes import numpy_dtype, stored_dtype
 from tapegrad.core.values.shared import make_private, share
 from tapegrad.core.values.tensor import SharedTensor, Tensor
 from tapegrad.core.values.variable import Variable
@@ -347,4 +347,4 @@ def frombuffer(
     >>> frombuffer(bytes([1, 2]), "uint8").tolist()
     [1, 2]
     """
-    return as_constant(np.frombuffer(buffer, numpy_dtype(dtype), count, offset).copy())
+    return as_constant(np.frombuffer(buffer, stored_dtype(dtype), count, offset).copy())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.dtypes import stored_dtype
 from tapegrad.numpy.values import as_array
 from tapegrad.ops.creation import as_constant
 
@@ -111,7 +111,7 @@ def fromfile(file: Any, dtype: Any = float, *args: Any, **options: Any) -> Any:
     ...     fromfile(file.name, "uint8").tolist()
     [1, 2]
     """
-    return as_constant(np.fromfile(file, numpy_dtype(dtype), *args, **options))
+    return as_constant(np.fromfile(file, stored_dtype(dtype), *args, **options))
 
 
 def loadtxt(fname: Any, **options: Any) -> Any:

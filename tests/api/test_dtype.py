@@ -347,3 +347,30 @@ def test_a_cast_to_the_same_dtype_copies_nothing_and_is_a_tensor_of_its_own():
 
     assert x.numpy().tolist() == [1.0, 2.0]
     assert tape.gradient(y, x).numpy().tolist() == [2.0, 4.0]
+
+
+BIG_ENDIAN = np.array([1.0, 2.0, 3.0], ">f4")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: tf.constant(BIG_ENDIAN),
+        lambda: tf.Variable(BIG_ENDIAN).value(),
+        lambda: tf.numpy.asarray(BIG_ENDIAN),
+        lambda: tf.numpy.arange(1, 4, dtype=">f4"),
+        lambda: tf.cast(tf.constant([1, 2, 3]), np.dtype(">f4")),
+        lambda: tf.numpy.frombuffer(BIG_ENDIAN.tobytes(), dtype=">f4"),
+        lambda: tf.function(lambda x: x)(BIG_ENDIAN),
+        lambda: tf.function(lambda x, y: x * y)(tf.ones(3), BIG_ENDIAN),
+        lambda: tf.function(lambda x: x * BIG_ENDIAN)(tf.ones(3)),
+        lambda: tf.function(tf.gather)(BIG_ENDIAN, np.array([0, 1, 2], ">i4")),
+        lambda: next(iter(tf.data.Dataset.from_tensor_slices(BIG_ENDIAN).batch(3))),
+    ],
+)
+def test_tensors_have_the_byte_order_of_the_machine(made):
+    x = made()
+
+    assert x.numpy().tolist() == [1.0, 2.0, 3.0]
+    assert x.numpy().dtype.isnative
+    assert x.dtype == "float32"

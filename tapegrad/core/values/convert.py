@@ -173,11 +173,13 @@ def _has_dtype(value: Any) -> bool:
 
 
 def with_usual_dtype(array: np.ndarray) -> np.ndarray:
-    """Return an array with NumPy's own object for its dtype.
+    """Return an array with NumPy's own object for its dtype, in the byte order of this machine.
 
     Arrays from files and other processes may have an equal dtype that is another object. Compiled
     loops know the usual object only, and leave other arrays to kernels that round differently.
     """
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     usual: np.dtype[Any] = np.dtype(array.dtype.type)
     return array if usual is array.dtype or usual != array.dtype else array.view(usual)
 
@@ -205,7 +207,8 @@ def _fits(array: np.ndarray, like: Tensor) -> bool:
     """Whether the dtype of `like` can represent the values of the array."""
     dtype = backend_of(like.array).dtype_of(like.array)
     kind = "f" if dtype.kind == "V" else dtype.kind  # bfloat16 has NumPy's kind "V"
-    if _KIND_ORDER.find(array.dtype.kind) > _KIND_ORDER.find(kind):
+    given = "i" if array.dtype.kind == "u" else array.dtype.kind
+    if _KIND_ORDER.find(given) > _KIND_ORDER.find(kind):
         return False
     return kind not in "iu" or array.dtype.kind == "b" or _has_room(dtype, array)
 

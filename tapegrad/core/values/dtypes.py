@@ -121,19 +121,30 @@ KNOWN_DTYPES: dict[Any, DType] = {}
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype behind a DType, a name, a Python type or a NumPy type."""
+    """Return the NumPy dtype behind a DType, a name, a Python type or a NumPy type.
+
+    It has the byte order of this machine, like all tensors.
+    """
+    if isinstance(dtype, DType):
+        return dtype.dtype
+    stored = stored_dtype(dtype)
+    return stored if stored.isnative else stored.newbyteorder("=")
+
+
+def stored_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of bytes from outside, whose byte order may be another one."""
     if isinstance(dtype, DType):
         return dtype.dtype
     if isinstance(dtype, str) and dtype == "bfloat16":
         dtype = _ml_dtypes().bfloat16
     try:
-        native = np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+        stored = np.dtype(_ALIASES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
             f"{described(dtype)} is not a data type. Use one like 'float32' or tapegrad.float32."
         ) from error
-    refuse_unsupported(native)
-    return native
+    refuse_unsupported(stored)
+    return stored
 
 
 def _ml_dtypes() -> Any:

@@ -132,6 +132,8 @@ def place_like(value: np.ndarray, array: Array) -> Array:
 
 
 def _put(backend: Backend, value: np.ndarray, device: str) -> Array:
+    if not value.dtype.isnative:  # kernels would read the bytes in the wrong order
+        value = value.astype(value.dtype.newbyteorder("="))
     try:
         return backend.from_host(value, device)
     except MemoryError as error:
