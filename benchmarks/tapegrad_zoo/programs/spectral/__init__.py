@@ -1,0 +1,1 @@
+"""Programs that compute with Fourier transforms of fields."""
