@@ -1,0 +1,1 @@
+"""Particles and masses that act on each other."""
