@@ -1,0 +1,1 @@
+"""Reinforcement learning: updates of policies and values from recorded experience."""
