@@ -37,7 +37,7 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         params[name] = rng.standard_normal(shape) * (2 / np.prod(shape[:-1])) ** 0.5
         params[f"target_{name}"] = params[name] + 0.02 * rng.standard_normal(shape)
     rows, side = dims["batch"], dims["side"]
-    batch = {
+    batch: Values = {
         "seen": rng.integers(0, 256, (rows, side, side, FRAMES)).astype(np.uint8),
         "next": rng.integers(0, 256, (rows, side, side, FRAMES)).astype(np.uint8),
         "action": rng.integers(0, dims["actions"], rows),
