@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,6 +31,8 @@ def main(argv: Sequence[str]) -> int:
     scalar_chain ...
     0
     """
+    if "--zoo" in argv:
+        return _run_zoo([word for word in argv if word != "--zoo"])
     arguments = _parser().parse_args(argv)
     if arguments.list:
         _print_list()
@@ -48,6 +51,19 @@ def main(argv: Sequence[str]) -> int:
         run = runner.run()
     _report(run, options)
     return INTERRUPTED if runner.was_interrupted else 0
+
+
+def _run_zoo(argv: Sequence[str]) -> int:
+    """Run the programs of the zoo, which are in the repository and not in the wheel."""
+    try:
+        zoo = importlib.import_module("tapegrad_zoo.__main__")
+    except ImportError as error:
+        raise ArgumentError(
+            "--zoo needs a checkout of the repository, in which benchmarks/tapegrad_zoo has the "
+            "programs. Install that with: pip install --editable ."
+        ) from error
+    status: int = zoo.main(argv)
+    return status
 
 
 def _report(run: Run, options: Options) -> None:
@@ -139,5 +155,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("BEFORE", "AFTER"),
         help="show what moved between two JSON files, and run nothing",
     )
+    add("--zoo", action="store_true", help="run the programs of the zoo; --zoo --help says more")
     add("--list", action="store_true", help="show workloads, devices and peers, and run nothing")
     return parser
