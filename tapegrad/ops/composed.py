@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values.dtypes import as_dtype, int32
 from tapegrad.core.values.indexed_slices import IndexedSlices
@@ -106,7 +106,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     >>> bias_add([[1.0, 2.0]], [10.0, 20.0]).tolist()
     [[11.0, 22.0]]
     """
-    value, bias = as_operand(value), as_operand(bias)
+    value, bias = common_operands(value, bias)
     spatial = len(value.shape) - 2
     axis = len(value.shape) - 1
     if is_channels_first(data_format, spatial, "bias_add"):

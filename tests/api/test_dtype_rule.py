@@ -185,3 +185,59 @@ def test_gradients_have_the_dtype_of_their_source() -> None:
         y = np.add(x, np.ones(2)) * 2.0
     assert y.dtype == "float64"
     assert tape.gradient(y, x).dtype == "float32"
+
+
+# Functions of two operands
+
+IMAGE, FILTER, SQUARE = np.ones((1, 4, 4, 1)), np.ones((2, 2, 1, 1)), np.eye(2) * 2
+TWO: dict[str, tuple[Any, Any, Any]] = {
+    "matmul": (tf.matmul, SQUARE, SQUARE),
+    "matvec": (tf.linalg.matvec, SQUARE, SQUARE[0]),
+    "tensordot": (lambda x, y: tf.tensordot(x, y, 1), SQUARE, SQUARE),
+    "einsum": (lambda x, y: tf.einsum("ij,jk->ik", x, y), SQUARE, SQUARE),
+    "where": (lambda x, y: tf.where(tf.constant([True, False]), x, y), SQUARE, SQUARE),
+    "concat": (lambda x, y: tf.concat([x, y], 0), SQUARE, SQUARE),
+    "stack": (lambda x, y: tf.stack([x, y]), SQUARE, SQUARE),
+    "outer": (tf.linalg.outer, SQUARE[0], SQUARE[1]),
+    "kron": (tf.linalg.kron, SQUARE, SQUARE),
+    "cross": (tf.linalg.cross, np.ones(3), np.ones(3)),
+    "solve": (tf.linalg.solve, SQUARE, SQUARE),
+    "triangular_solve": (tf.linalg.triangular_solve, SQUARE, SQUARE),
+    "cholesky_solve": (tf.linalg.cholesky_solve, SQUARE, SQUARE),
+    "lstsq": (tf.linalg.lstsq, SQUARE, SQUARE),
+    "bias_add": (tf.nn.bias_add, SQUARE, SQUARE[0]),
+    "conv2d": (lambda x, y: tf.nn.conv2d(x, y, 1, "VALID"), IMAGE, FILTER),
+    "depthwise_conv2d": (
+        lambda x, y: tf.nn.depthwise_conv2d(x, y, [1, 1, 1, 1], "VALID"),
+        IMAGE,
+        FILTER,
+    ),
+    "convolve": (tf.signal.convolve, np.ones(4), np.ones(2)),
+    "attention": (
+        lambda x, y: tf.nn.scaled_dot_product_attention(x, y, y),
+        np.ones((1, 1, 2, 4)),
+        np.ones((1, 1, 2, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("given", ["float64", "int64"])
+def test_functions_keep_the_dtype_of_the_tensor(name: str, given: str) -> None:
+    function, first, second = TWO[name]
+    x, y = tf.constant(first, dtype="float32"), tf.constant(second, dtype="float32")
+    recorded = tf.function(lambda x: function(x, second.astype(given)))
+
+    assert function(x, second.astype(given)).dtype == "float32"
+    assert function(first.astype(given), y).dtype == "float32"
+    assert function(tf.Variable(x), second.astype(given)).dtype == "float32"
+    assert recorded(x).dtype == recorded(x).dtype == "float32"
+    batched = tf.vmap(lambda x: function(x, second.astype(given)))(tf.stack([x, x]))
+    assert batched.dtype == "float32"
+    assert function(x, tf.constant(second)).dtype == "float64"
+
+
+@pytest.mark.parametrize("other", [[1, 2], np.array([1, 2], "uint8"), np.array([1, 2], "uint64")])
+def test_integers_that_fit_take_the_dtype_with_and_without_sign(other: Any) -> None:
+    assert (ones("int8") + other).dtype == tf.add(other, ones("int8")).dtype == "int8"
+    assert (ones("int8") + np.array([200, 1], "uint8")).dtype == "int16"

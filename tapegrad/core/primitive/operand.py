@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
-from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.convert import adapted, to_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError, ShapeError
@@ -28,6 +28,42 @@ def as_operand(value: Any) -> Any:
     if active_stack() is RAW and find_backend(kind) is not None:
         return value
     return to_tensor(value)
+
+
+def common_operands(*values: Any) -> list[Any]:
+    """Return values as operands of one function: host values take the dtype of the first tensor.
+
+    The rule is in docs/dtypes.md. Functions with two operands or more call this; `as_operand` would
+    give an array of float64 its own dtype, also next to a tensor of float32.
+    """
+    found = []
+    for value in values:
+        kind = type(value)
+        if kind is Variable:
+            value = value.shared_value()
+        elif kind is not Tensor and kind not in INTERPRETERS:
+            return _with_host_values(values)
+        found.append(value)
+    return found
+
+
+def _with_host_values(values: tuple[Any, ...]) -> list[Any]:
+    if active_stack() is RAW:
+        return [as_operand(value) for value in values]
+    found = [value if type(value) in INTERPRETERS else adapted(value) for value in values]
+    like = next((tensor for tensor in map(_tensor_in, found) if tensor is not None), None)
+    if like is None:
+        return [as_operand(value) for value in found]
+    return [
+        value if type(value) in INTERPRETERS else to_tensor(value, like=like) for value in found
+    ]
+
+
+def _tensor_in(value: Any) -> Tensor | None:
+    """Return the tensor of a tensor or a batched value, and None for a host value."""
+    while type(value) in INTERPRETERS:
+        value = value.tensor
+    return value if isinstance(value, Tensor) else None
 
 
 def normalize_axis(axis: int, ndim: int, name: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand, common_operands
 from tapegrad.core.primitive.real_operands import require_real
 from tapegrad.errors import ShapeError
 from tapegrad.ops.attention.primitives import attention_p, hide_future
@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(q, q, q, causal=True).shape
     (1, 2, 3, 4)
     """
-    q, k, v = as_operand(query), as_operand(key), as_operand(value)
+    q, k, v = common_operands(query, key, value)
     require_real("scaled_dot_product_attention", q, k, v, mask)
     shapes = q.shape, k.shape, v.shape
     _check_shapes(*shapes)

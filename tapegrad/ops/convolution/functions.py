@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.argument_checks import check_wholes
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.errors import ShapeError
 from tapegrad.ops.convolution.arguments import (
     Shape,
@@ -34,7 +34,7 @@ def _convolve(
     rank: int,
 ) -> Any:
     """Run `conv`; the number of groups is the channels of the data over those of the filters."""
-    x, w = as_operand(x), as_operand(w)
+    x, w = common_operands(x, w)
     first = is_channels_first(data_format, rank, name)
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
@@ -147,7 +147,7 @@ def convolution(
     >>> convolution(np.ones((1, 5, 1)), np.ones((3, 1, 1))).shape
     (1, 3, 1)
     """
-    x, w = as_operand(input), as_operand(filters)
+    x, w = common_operands(input, filters)
     rank = len(w.shape) - 2
     return _convolve("convolution", x, w, strides, padding, data_format, dilations, rank)
 
@@ -186,7 +186,7 @@ def _convolve_transposed(
     data_format: str | None,
     dilations: Any,
 ) -> Any:
-    t, w = as_operand(t), as_operand(w)
+    t, w = common_operands(t, w)
     rank = len(w.shape) - 2
     first = is_channels_first(data_format, rank, name)
     shape = check_wholes("output_shape", output_shape, name)
@@ -297,7 +297,7 @@ def depthwise_conv2d(
     >>> depthwise_conv2d(np.ones((1, 4, 4, 3)), np.ones((3, 3, 3, 2)), 1, "SAME").shape
     (1, 4, 4, 6)
     """
-    x, w = as_operand(input), as_operand(filter)
+    x, w = common_operands(input, filter)
     channels = x.shape[1 if is_channels_first(data_format, 2, "depthwise_conv2d") else -1]
     if len(w.shape) != 4 or w.shape[2] != channels:
         raise ShapeError(

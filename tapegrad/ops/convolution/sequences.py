@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.fourier.frames import cut_frames
@@ -79,7 +79,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 def _sequences(a: Any, v: Any, name: str) -> tuple[Any, Any]:
-    x, w = as_operand(a), as_operand(v)
+    x, w = common_operands(a, v)
     if len(x.shape) != 1 or len(w.shape) != 1 or 0 in (*x.shape, *w.shape):
         raise ShapeError(
             f"{name} needs two one-dimensional sequences of at least one entry. "

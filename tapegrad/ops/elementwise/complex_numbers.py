@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary, unary
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand, common_operands
 from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.trigonometric import atan2
@@ -38,7 +38,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:  # TF's name
     >>> complex([1.0], [2.0]).tolist()
     [(1+2j)]
     """
-    return join(as_operand(real), as_operand(imag))
+    return join(*common_operands(real, imag))
 
 
 _real: Function = unary(

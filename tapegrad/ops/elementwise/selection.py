@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.families import Function, binary, elementwise
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand, common_operands
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.values.convert import NUMBERS, to_tensor
 from tapegrad.core.values.device import device
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ShapeError
 from tapegrad.ops.elementwise.comparison import isfinite, isnan
 from tapegrad.ops.kinds import as_arrays, kind_of
@@ -59,6 +60,8 @@ def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Any:
 
 def _convert_branches(x: Any, y: Any) -> tuple[Any, Any]:
     """Convert numbers and lists to the dtype of the other branch, not of the condition."""
+    if type(x) is Tensor and type(y) is Tensor:
+        return x, y
     if type(x) in NUMBERS and type(y) in NUMBERS:
         wider = isinstance(y, complex) or (isinstance(y, float) and not isinstance(x, complex))
         return (x, as_operand(y)) if wider else (as_operand(x), y)
@@ -67,6 +70,9 @@ def _convert_branches(x: Any, y: Any) -> tuple[Any, Any]:
     if isinstance(y, list | tuple):
         x = as_operand(x)
         return x, _like(y, x)
+    if type(x) in NUMBERS or type(y) in NUMBERS:
+        return x, y
+    x, y = common_operands(x, y)
     return x, y
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
 from tapegrad.ops.creation import zeros_for
@@ -151,7 +151,6 @@ def _check_rows(matrix: Any, rhs: Any, name: str, axis: int = -2) -> None:
 
 def _with_columns(rhs: Any) -> tuple[Any, bool]:
     """Return a right-hand side as matrices, and whether it was a single vector."""
-    rhs = as_operand(rhs)
     if len(rhs.shape) == 1:
         return reshape_p(rhs, shape=(rhs.shape[0], 1)), True
     return rhs, False
@@ -169,6 +168,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).tolist()
     [[1.0], [0.5]]
     """
+    matrix, rhs = common_operands(matrix, rhs)
     matrix = as_matrices(matrix, "solve")
     rhs, vector = _with_columns(rhs)
     _check_rows(matrix, rhs, "solve")
@@ -183,6 +183,7 @@ def triangular_solve(
     >>> triangular_solve([[2.0, 9.0], [0.0, 4.0]], [[2.0], [2.0]]).tolist()
     [[1.0], [0.5]]
     """
+    matrix, rhs = common_operands(matrix, rhs)
     matrix = as_matrices(matrix, "triangular_solve")
     rhs, vector = _with_columns(rhs)
     _check_rows(matrix, rhs, "triangular_solve")
@@ -196,6 +197,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
     >>> cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).tolist()
     [[1.0], [3.0]]
     """
+    chol, rhs = common_operands(chol, rhs)
     return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
 
 
@@ -231,6 +233,7 @@ def lstsq(
     >>> lstsq([[1.0], [1.0]], [[1.0], [3.0]]).tolist()
     [[2.0]]
     """
+    matrix, rhs = common_operands(matrix, rhs)
     matrix = as_matrices(matrix, "lstsq", square=False)
     rhs, vector = _with_columns(rhs)
     _check_rows(matrix, rhs, "lstsq")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ShapeError
 from tapegrad.ops.linalg.common import adjoint_of, as_matrices, batches, product
@@ -58,6 +59,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     >>> solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
     """
+    a, b, q = common_operands(a, b, q)
     a, b = as_matrices(a, "solve_sylvester"), as_matrices(b, "solve_sylvester")
     q = as_matrices(q, "solve_sylvester", square=False)
     if tuple(q.shape[-2:]) != (a.shape[-1], b.shape[-1]):

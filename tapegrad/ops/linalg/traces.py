@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.linalg.common import diagonal_of
@@ -36,7 +36,7 @@ def cross(a: Any, b: Any, axis: int = -1, name: str | None = None) -> Any:
     >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).tolist()
     [0.0, 0.0, 1.0]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     if axis != -1:
         a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != 3 or b.shape[-1] != 3:
@@ -57,7 +57,7 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
     >>> float(multi_dot([[1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], [3.0, 4.0]]))
     11.0
     """
-    factors = [as_operand(array) for array in arrays]
+    factors = common_operands(*arrays)
     if len(factors) < 2:
         raise ArgumentError(f"multi_dot needs at least two matrices. Got {len(factors)}.")
     if len(factors) == 2:
@@ -99,7 +99,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
     >>> tensorsolve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     if axes is not None:
         last = [normalize_axis(axis, len(a.shape), "tensorsolve") for axis in axes]
         a = permute_p(a, axes=(*(i for i in range(len(a.shape)) if i not in last), *last))

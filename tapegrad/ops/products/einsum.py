@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.products.equation import read_equation
@@ -32,7 +32,7 @@ def einsum(equation: Any, *inputs: Any, name: str | None = None, optimize: Any =
     """
     if not isinstance(equation, str):
         equation, inputs = _from_lists(equation, *inputs)
-    operands = [as_operand(value) for value in inputs]
+    operands = common_operands(*inputs)
     terms, output = read_equation(equation, [tuple(x.shape) for x in operands])
     labelled = [_drop_units(x, term, terms, operands) for x, term in zip(operands, terms)]
     while len(labelled) > 1:

@@ -7,8 +7,9 @@ from typing import Any
 
 from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.fastpath import two_operands
-from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.products.primitives import (
     conjugate,
@@ -58,8 +59,10 @@ def matmul(
     >>> float(matmul(a, a, transpose_b=True)[0, 0])
     5.0
     """
-    a = a if type(a) is Tensor else as_operand(a)
-    b = b if type(b) is Tensor else as_operand(b)
+    if type(a) is Tensor and type(b) is Variable:  # the usual product of a layer
+        b = b.shared_value()
+    elif type(a) is not Tensor or type(b) is not Tensor:
+        a, b = common_operands(a, b)
     if not (transpose_a or transpose_b or adjoint_a or adjoint_b) and a.ndim == b.ndim == 2:
         return _plain_product(a, b)
     if adjoint_a:
@@ -127,7 +130,7 @@ def matvec(
     >>> matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     if len(a.shape) == 2 and len(b.shape) == 1 and not adjoint_a:
         return matvec_p(a, b, transpose=bool(transpose_a))
     column = reshape_p(b, shape=(*b.shape, 1))
@@ -141,7 +144,7 @@ def vecmat(a: Any, b: Any) -> Any:
     >>> vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]]).tolist()
     [4.0, 6.0]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     row = reshape_p(conjugate(a), shape=(*a.shape[:-1], 1, a.shape[-1]))
     product = matmul(row, b)
     return reshape_p(product, shape=(*product.shape[:-2], product.shape[-1]))
@@ -153,7 +156,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     >>> vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    x1, x2 = as_operand(x1), as_operand(x2)
+    x1, x2 = common_operands(x1, x2)
     if axis != -1:
         x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     row = reshape_p(conjugate(x1), shape=(*x1.shape[:-1], 1, x1.shape[-1]))
@@ -171,7 +174,7 @@ def dot(a: Any, b: Any) -> Any:
     >>> float(dot([1.0, 2.0], [3.0, 4.0]))
     11.0
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     if not a.shape or not b.shape:
         return a * b
     return tensordot(a, b, ([-1], [-1 if len(b.shape) == 1 else -2]))
@@ -183,7 +186,7 @@ def vdot(a: Any, b: Any) -> Any:
     >>> float(vdot([[1.0, 2.0]], [[3.0, 4.0]]))
     11.0
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     flat_a = reshape_p(a, shape=(math.prod(a.shape),))
     return vecdot(flat_a, reshape_p(b, shape=(math.prod(b.shape),)))
 
@@ -194,7 +197,7 @@ def inner(a: Any, b: Any) -> Any:
     >>> inner([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
     [3.0, 7.0]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     if not a.shape or not b.shape:
         return a * b
     return tensordot(a, b, ([-1], [-1]))
@@ -206,7 +209,7 @@ def outer(a: Any, b: Any) -> Any:
     >>> outer([1.0, 2.0], [3.0, 4.0]).tolist()
     [[3.0, 4.0], [6.0, 8.0]]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     column = reshape_p(a, shape=(math.prod(a.shape), 1))
     return column * reshape_p(b, shape=(1, math.prod(b.shape)))
 
@@ -218,7 +221,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, name: str | None = None) -> Any:
     >>> float(tensordot(a, a, 2)), tensordot(a, a, [[0], [1]]).shape
     (30.0, (2, 2))
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     left, right = _contracted(axes, len(a.shape), len(b.shape))
     lengths = [a.shape[i] for i in left]
     if lengths != [b.shape[i] for i in right]:
@@ -271,7 +274,7 @@ def kron(a: Any, b: Any) -> Any:
     >>> kron([1.0, 2.0], [1.0, 1.0]).tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    a, b = as_operand(a), as_operand(b)
+    a, b = common_operands(a, b)
     rank = max(len(a.shape), len(b.shape))
     wide_a = (*[1] * (rank - len(a.shape)), *a.shape)
     wide_b = (*[1] * (rank - len(b.shape)), *b.shape)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from tapegrad.core.argument_checks import check_whole, check_wholes
-from tapegrad.core.primitive.operand import as_operand, normalize_axis
+from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import register_tensor_conversion_function, to_tensor
 from tapegrad.core.values.tensor import Tensor
@@ -104,11 +104,7 @@ def as_operands(values: Any, name: str) -> list[Any]:
     parts = list(values)
     if not parts:
         raise ArgumentError(f"{name} needs at least one tensor. Got none.")
-    like = next((part for part in parts if isinstance(part, Tensor | Variable)), None)
-    if like is None:
-        return [as_operand(part) for part in parts]
-    like = to_tensor(like)
-    return [part if type(part) in INTERPRETERS else to_tensor(part, like=like) for part in parts]
+    return common_operands(*parts)
 
 
 def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
