@@ -20,9 +20,9 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         "out": rng.standard_normal((2 * width, 1)) * (2 * width) ** -0.5,
     }
     for layer in range(dims["layers"]):
-        shape = 2, width, width, modes, modes
-        params[f"real_{layer}"] = rng.standard_normal(shape) / width
-        params[f"imaginary_{layer}"] = rng.standard_normal(shape) / width
+        corners = 2, width, width, modes, modes
+        params[f"real_{layer}"] = rng.standard_normal(corners) / width
+        params[f"imaginary_{layer}"] = rng.standard_normal(corners) / width
         params[f"local_{layer}"] = rng.standard_normal((width, width)) * width**-0.5
         params[f"bias_{layer}"] = np.zeros(width)
     shape = dims["batch"], dims["rows"], dims["columns"]
