@@ -59,7 +59,6 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
     def loss(params: Arrays, batch: Arrays) -> Any:
         mass = jnp.exp(params["log_mass"])
 
-        @jax.checkpoint
         def step(carry: Any, _: Any) -> Any:
             x, v, pull = carry
             v = v + 0.5 * STEP * pull
@@ -68,7 +67,7 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
             return (x, v + 0.5 * STEP * pull, pull), None
 
         start = batch["position"], params["velocity"], acceleration(batch["position"], mass)
-        (x, _, _), _ = jax.lax.scan(step, start, None, length=dims["steps"])
+        (x, _, _), _ = jax.lax.scan(jax.checkpoint(step), start, None, length=dims["steps"])
         return jnp.mean(jnp.sum((x - batch["later"]) ** 2, axis=1))
 
     return loss
