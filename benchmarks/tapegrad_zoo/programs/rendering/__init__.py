@@ -1,0 +1,1 @@
+"""Images made from scenes, and scenes found from images."""
