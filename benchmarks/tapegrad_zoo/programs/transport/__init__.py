@@ -1,0 +1,1 @@
+"""Distances between clouds of points by optimal transport."""
