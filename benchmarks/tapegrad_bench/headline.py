@@ -29,7 +29,7 @@ def headline(run: Run, device: str) -> list[Fact]:
     """Return how we stand on `device`, over one size of each workload."""
     rows = [row for row in standard_rows(run, device) if _is_timed(row)]
     facts = []
-    for mode in ("eager", "function", "keras", "keras-function"):
+    for mode in ("function", "eager", "keras-function", "keras"):
         kind = "compiled" if mode.endswith("function") else "eager"
         found = [_against_best(row, f"{OURS} {mode}") for row in rows]
         facts += _fact(f"{mode} on {device}", f"the fastest {kind} peer", found)

@@ -74,6 +74,7 @@ def plan(options: Options) -> list[Group]:
             for device, w in rows
             if w.name == name
             for dims in w.scaling
+            if dims != w.defaults[device]  # a size has one cell of each contender
             for dtype in options.dtypes or (w.dtypes[device],)
         ]
     return groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tapegrad.errors import ArgumentError
 from tapegrad_bench.results import HANDWRITTEN, Cell, Run, Status
 
 OURS = "tapegrad"
@@ -59,7 +60,14 @@ def rows_of(run: Run, device: str | None = None) -> list[Row]:
     for cell in run.cells:
         key = (cell.workload, cell.size.label, cell.dtype, cell.device)
         if device in (None, cell.device):
-            rows.setdefault(key, Row(*key, {})).cells[cell.contender] = cell
+            cells = rows.setdefault(key, Row(*key, {})).cells
+            if cell.contender in cells:
+                raise ArgumentError(
+                    f"The results have two cells of {cell.contender} at {rows[key].label} on "
+                    f"{cell.device}. Only one of them can be from the contest with the peers; "
+                    "remove the other."
+                )
+            cells[cell.contender] = cell
     order = list(dict.fromkeys(row.workload for row in rows.values()))
     return sorted(rows.values(), key=lambda row: (order.index(row.workload), row.dtype, row.rank))
 

@@ -162,6 +162,12 @@ def ceiling_table(run: Run) -> Table:
     return Table("Ceilings", note, columns, tuple(lines), names=2)
 
 
+def _threads(run: Run) -> str:
+    """Say how many threads were allowed: only contenders on the CPU are limited."""
+    on_cpu = any(cell.device == "cpu" for cell in run.cells)
+    return f"{run.machine.threads} on the CPU" if on_cpu else "not limited"
+
+
 def machine_table(run: Run) -> Table:
     """Return machine, driver and library versions."""
     machine = run.machine
@@ -170,7 +176,8 @@ def machine_table(run: Run) -> Table:
         ("revision", run.commit),
         ("digest of the sources", run.digest[:12] or "not recorded"),
         ("complete", "yes" if run.complete else "no: it was stopped before its end"),
-        ("CPU", f"{machine.cpu}, {machine.cores} cores; threads per library: {machine.threads}"),
+        ("CPU", f"{machine.cpu}, {machine.cores} cores"),
+        ("threads per library", _threads(run)),
         ("GPU", machine.gpu or "none"),
         ("driver", machine.driver or "-"),
         ("CUDA", machine.cuda or "-"),

@@ -131,7 +131,7 @@ def test_the_page_is_well_formed_and_has_every_cell(run):
         assert {cell.workload, cell.size.label, cell.contender, cell.status.value} <= shown
         assert not cell.reason or cell.reason in hints & shown
     assert parsed.texts.count("elementwise") >= 12
-    assert {"Some CPU, 2 cores; threads per library: 1", "Some GPU", "3.12.1", "2.11"} <= shown
+    assert {"Some CPU, 2 cores", "1 on the CPU", "Some GPU", "3.12.1", "2.11"} <= shown
 
 
 def test_the_page_has_every_chart(run):

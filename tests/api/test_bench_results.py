@@ -9,7 +9,9 @@ import pytest
 
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.compare import Verdict, compare, compare_files, find_drift
+from tapegrad_bench.options import Options, plan
 from tapegrad_bench.results import Run, Size, Status, from_json, load, save, to_json
+from tapegrad_bench.rows import rows_of
 from tapegrad_bench.scaling import find_crossovers, find_series, fit_power_law
 from tests.bench_runs import MACHINE, make_cell, make_full_run, make_run, power_law
 
@@ -277,3 +279,20 @@ def test_sizes_in_which_everything_grows_are_a_series_by_elements():
 
     assert series.axis == "elements"
     assert [size for size, _ in series.points] == [256, 1024, 4096]
+
+
+def test_two_cells_of_one_contender_are_refused():
+    run = make_run(make_cell(time=1.0), make_cell(time=2.0))
+
+    with pytest.raises(ArgumentError, match="two cells of tapegrad eager at elementwise, 2\\^20"):
+        rows_of(run)
+
+
+def test_no_size_is_planned_twice():
+    planned = [
+        (group.workload.name, str(group.dims), group.dtype, group.device, contender.name)
+        for group in plan(Options())
+        for contender in group.contenders
+    ]
+
+    assert len(set(planned)) == len(planned)

@@ -51,7 +51,7 @@ def test_a_result_becomes_a_table_and_a_second_time_nothing_changes(folder):
 
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert "### laptop\n" in page
-    assert "| CPU | A\\|B &lt;fast>, 2 cores; threads per library: 1 |" in page
+    assert "| CPU | A\\|B &lt;fast>, 2 cores |" in page
     assert "| chain | 1024, float32 | **1.00 ms** |" in page
     assert main(["--check"], folder) == 0
 
