@@ -1,0 +1,1 @@
+"""Statistics: likelihoods and embeddings of data."""
