@@ -1,0 +1,1 @@
+"""Factorisation: matrices and scenes explained by few hidden quantities."""
