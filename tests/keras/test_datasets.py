@@ -115,9 +115,21 @@ def test_an_archive_cannot_write_elsewhere(origin, tmp_path):
     with tarfile.open(source, "w") as archive:
         archive.addfile(tarfile.TarInfo("../../../evil.txt"), io.BytesIO(b""))
 
-    with pytest.raises(tarfile.OutsideDestinationError):
+    with pytest.raises(FileFormatError, match="outside the destination"):
         get_file(origin=source.as_uri(), extract=True)
     assert not list(tmp_path.rglob("evil.txt"))
+
+
+@pytest.mark.parametrize("name", ["../../evil.txt", "a/../../evil.txt", "/evil.txt"])
+def test_a_zip_with_a_member_elsewhere_is_refused(origin, tmp_path, name):
+    source = origin / "evil.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("words.txt", "all of it")
+        archive.writestr(name, "evil")
+
+    with pytest.raises(FileFormatError, match="would be written elsewhere"):
+        get_file(origin=source.as_uri(), extract=True)
+    assert not list(tmp_path.rglob("*.txt"))
 
 
 # What may go wrong on the way

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, FileFormatError
 from tapegrad.keras.saving import TensorFile, write_tensors
 
 
@@ -354,3 +354,9 @@ def test_a_new_file_has_the_permissions_that_open_gives(path):
         pass
 
     assert path.stat().st_mode == path.with_name("other").stat().st_mode
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(path):
+    os.mkfifo(path)
+    with pytest.raises(FileFormatError, match="is a pipe"):
+        TensorFile(path)

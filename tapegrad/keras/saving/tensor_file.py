@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Self
@@ -19,7 +20,7 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import device_array, with_usual_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import DTypeError
+from tapegrad.errors import DTypeError, FileFormatError
 from tapegrad.keras.saving.tensor_header import (
     LENGTH_BYTES,
     MAX_HEADER,
@@ -98,6 +99,8 @@ class TensorFile(Mapping[str, Any]):
     def __init__(self, path: StrPath, file: Any = None, size: int | None = None) -> None:
         # An open `file` of this `size` may be a member of the archive at the path.
         self.path = os.fspath(path)
+        if file is None and stat.S_ISFIFO(os.stat(self.path).st_mode):  # opening it would wait
+            raise FileFormatError(f"{self.path!r} is a pipe. Expected a safetensors file.")
         self._file: Any = file or open(self.path, "rb")  # noqa: SIM115  # closed by `close`
         try:
             self._begin, text, rest = self._read_header(size)

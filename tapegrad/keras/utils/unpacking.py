@@ -79,14 +79,27 @@ def _unpack(archive: Path, folder: Path, archive_format: Any) -> None:
         if kind == "tar":  # "gztar" handles every compression
             shutil.unpack_archive(archive, folder, "gztar", filter="data")
         else:
+            _refuse_other_places(archive)
             shutil.unpack_archive(archive, folder, kind)
-    except tarfile.FilterError:
-        raise  # it names the member that would be written elsewhere
+    except tarfile.FilterError as error:  # it names the member that would be written elsewhere
+        raise FileFormatError(f"{str(archive)!r} was not unpacked: {error}.") from error
+    except FileFormatError:
+        raise
     except (*_DAMAGE, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(
             f"{str(archive)!r} cannot be unpacked as {kind}: {error}. Delete it to download it "
             "again, or pass its archive_format."
         ) from error
+
+
+def _refuse_other_places(archive: Path) -> None:
+    """Raise if a zip has a member outside its folder; `shutil` would leave it out in silence."""
+    with zipfile.ZipFile(archive) as members:
+        for name in members.namelist():
+            if name.startswith("/") or ".." in name.split("/"):
+                raise FileFormatError(
+                    f"{str(archive)!r} was not unpacked: {name!r} would be written elsewhere."
+                )
 
 
 def _move_content(source: Path, target: Path) -> None:
