@@ -1,0 +1,1 @@
+"""Likelihoods of sequences with hidden states."""
