@@ -6,6 +6,7 @@ square root of the ratio of the arguments, then divides their differences by 4.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -145,12 +146,17 @@ def _parts(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def elliprc(x: Any, y: Any) -> Any:
-    """Return Carlson's degenerate integral RC, for x >= 0 and y > 0.
+    """Return Carlson's degenerate integral RC, for x >= 0; for y < 0 the principal value.
 
     >>> round(float(elliprc(1.0, 2.0)), 6)
     0.785398
     """
-    return _inside(lambda x, y: _rf(x, y, y), lambda x, y: (x >= 0) & (y > 0), x, y)
+
+    def ends(x: Any, y: Any) -> Any:
+        is_zero = (x >= 0) & ((y > 0) | ((y == -math.inf) & (x < math.inf)))
+        return where(is_zero, 0.0, math.nan)  # x or y is infinite
+
+    return _inside(_rc, lambda x, y: (x >= 0) & (y != 0), ends, x, y)
 
 
 def elliprf(x: Any, y: Any, z: Any) -> Any:
@@ -159,7 +165,11 @@ def elliprf(x: Any, y: Any, z: Any) -> Any:
     >>> round(float(elliprf(0.0, 1.0, 2.0)), 6)
     1.311029
     """
-    return _inside(_rf, _are_inside, x, y, z)
+
+    def ends(x: Any, y: Any, z: Any) -> Any:
+        return where(_largest(x, y, z) == math.inf, 0.0, math.inf)
+
+    return _inside(_rf, _are_inside, _not_negative(ends), x, y, z)
 
 
 def elliprd(x: Any, y: Any, z: Any) -> Any:
@@ -168,28 +178,63 @@ def elliprd(x: Any, y: Any, z: Any) -> Any:
     >>> round(float(elliprd(0.0, 2.0, 1.0)), 6)
     1.79721
     """
-    return _inside(_rd, lambda x, y, z: _are_inside(x, y, z) & (z > 0), x, y, z)
+
+    def ends(x: Any, y: Any, z: Any) -> Any:
+        return where((z > 0) & (_largest(x, y, z) == math.inf), 0.0, math.inf)
+
+    def are_inside(x: Any, y: Any, z: Any) -> Any:
+        return _are_inside(x, y, z) & (z > 0)
+
+    return _inside(_rd, are_inside, _not_negative(ends), x, y, z)
 
 
 def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
-    """Return Carlson's integral RJ of the third kind, for p > 0; one of x, y and z may be 0.
+    """Return Carlson's integral RJ of the third kind; one of x, y and z may be 0.
+
+    For p < 0 it is the principal value.
 
     The result is accurate if the nonzero arguments are within a factor of 1e12 of p.
 
     >>> round(float(elliprj(0.0, 1.0, 2.0, 3.0)), 6)
     0.776886
     """
-    return _inside(_rj, lambda x, y, z, p: _are_inside(x, y, z) & (p > 0), x, y, z, p)
+
+    def ends(x: Any, y: Any, z: Any, p: Any) -> Any:
+        is_infinite = _largest(x, y, z, abs(p)) == math.inf
+        is_pole = (p != 0) & ~_are_inside(x, y, z)
+        return where(is_pole, math.inf, where(is_infinite, 0.0, math.nan))
+
+    def are_inside(x: Any, y: Any, z: Any, p: Any) -> Any:
+        return _are_inside(x, y, z) & (p != 0)
+
+    return _inside(_rj_of_any_sign, are_inside, _not_negative(ends), x, y, z, p)
 
 
-def _inside(formula: Function, are_inside: Function, *args: Any) -> Any:
-    """Evaluate the formula inside its domain and return NaN outside."""
+def _inside(formula: Function, are_inside: Function, ends: Function, *args: Any) -> Any:
+    """Evaluate the formula for finite arguments inside its domain, and elsewhere `ends`."""
 
     def value(*args: Any) -> Any:
-        is_inside = are_inside(*args)
-        return where(is_inside, formula(*(where(is_inside, x, 1.0) for x in args)), math.nan)
+        is_inside = are_inside(*args) & (_largest(*[abs(x) for x in args]) < math.inf)
+        found = formula(*(where(is_inside, x, 1.0) for x in args))
+        return where(is_inside, found, ends(*args))
 
     return in_double(value, *args)
+
+
+def _not_negative(ends: Function) -> Function:
+    """Return `ends` with NaN where x, y or z is negative or an argument is NaN."""
+
+    def value(x: Any, y: Any, z: Any, *rest: Any) -> Any:
+        is_valid = minimum(minimum(x, y), z) >= 0
+        for other in rest:
+            is_valid = is_valid & (other == other)
+        return where(is_valid, ends(x, y, z, *rest), math.nan)
+
+    return value
+
+
+def _largest(*args: Any) -> Any:
+    return functools.reduce(maximum, args)
 
 
 def _are_inside(x: Any, y: Any, z: Any) -> Any:
@@ -201,6 +246,14 @@ def _root(x: Any) -> Any:
     """Return √x with derivative 0 at 0, where that of the integrals is infinite."""
     is_positive = x > 0
     return where(is_positive, sqrt(where(is_positive, x, 1.0)), 0.0)
+
+
+def _rc(x: Any, y: Any) -> Any:
+    is_negative = y < 0
+    size = abs(y)
+    whole = where(is_negative, x + size, x)
+    found = _rf(whole, size, size)
+    return where(is_negative, _root(x / where(is_negative, whole, 1.0)) * found, found)
 
 
 def _rf(x: Any, y: Any, z: Any) -> Any:
@@ -225,6 +278,19 @@ def _rd(x: Any, y: Any, z: Any) -> Any:
         weight *= 0.25
     mean = 0.2 * (x + y + 3 * z)
     return weight * _third_kind(x, y, z, mean) + 3 * total
+
+
+def _rj_of_any_sign(x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return RJ; for p < 0 by formula 19.20.14 of the Digital Library of Mathematical Functions."""
+    is_negative = p < 0
+    first, last = minimum(minimum(x, y), z), maximum(maximum(x, y), z)
+    middle = maximum(minimum(x, y), minimum(maximum(x, y), z))
+    x, y, z, q = first, middle, last, abs(p)
+    other = where(is_negative, (z * (x + y + q) - x * y) / (z + q), q)
+    found = _rj(x, y, z, other)
+    whole = x * y + other * q
+    rest = _root(x * y * z / whole) * _rf(whole, other * q, other * q) - _rf(x, y, z)
+    return where(is_negative, ((other - z) * found + 3 * rest) / (q + z), found)
 
 
 def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:

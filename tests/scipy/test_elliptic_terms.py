@@ -147,3 +147,33 @@ def test_gausss_constant():
     found = float(special.agm(tf.constant(1.0, "float64"), tf.constant(2.0**0.5, "float64")))
 
     assert 1 / found == pytest.approx(0.8346268416740731, rel=1e-15)
+
+
+VALUES = np.array([0.0, 0.5, 1.0, 3.0, -1.0, np.inf])
+
+
+@pytest.mark.parametrize("name", ["elliprc", "elliprf", "elliprd", "elliprj"])
+def test_carlsons_integrals_at_their_poles_and_past_them(name):
+    count = {"elliprc": 2, "elliprj": 4}.get(name, 3)
+    grid = [axis.ravel() for axis in np.meshgrid(*[VALUES] * count, indexing="ij")]
+    expected = getattr(scipy.special, name)(*grid)
+
+    with np.errstate(all="ignore"):
+        found = getattr(special, name)(*[tf.constant(axis) for axis in grid]).numpy()
+
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("arguments", [(0.7, -1.3), (2.0, 1.0, 3.0, -0.4)])
+def test_gradients_of_principal_values(arguments):
+    function = special.elliprc if len(arguments) == 2 else special.elliprj
+    reference = scipy.special.elliprc if len(arguments) == 2 else scipy.special.elliprj
+    x = [tf.constant(value, "float64") for value in arguments]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(*x)
+
+    for place, slope in enumerate(tape.gradient(y, x)):
+        step = 1e-6 * (np.arange(len(arguments)) == place)
+        rise = reference(*(arguments + step)) - reference(*(arguments - step))
+        np.testing.assert_allclose(slope.numpy(), rise / 2e-6, rtol=1e-7)
