@@ -22,8 +22,9 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["batch"], dims["heads"], dims["tokens"], dims["depth"]
-    params = {name: rng.standard_normal(shape) for name in ("queries", "keys", "values")}
-    return params, {"weights": rng.standard_normal(shape)}
+    params = {name: rng.standard_normal(shape) for name in ("queries", "keys")}
+    params["values"] = 0.5 + rng.standard_normal(shape)
+    return params, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -184,7 +185,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"batch": 2, "heads": 3, "tokens": 7, "depth": 5},
-            "cpu": {"batch": 2, "heads": 4, "tokens": 128, "depth": 32},
+            "cpu": {"batch": 2, "heads": 4, "tokens": 256, "depth": 64},
             "cuda": {"batch": 8, "heads": 12, "tokens": 1024, "depth": 64},
         },
         cost=cost,

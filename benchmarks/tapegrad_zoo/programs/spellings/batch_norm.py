@@ -26,9 +26,9 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     params = {
         "x": rng.standard_normal(shape) + 0.5,
         "gain": 1 + 0.1 * rng.standard_normal(dims["channels"]),
-        "bias": 0.1 * rng.standard_normal(dims["channels"]),
+        "bias": 0.5 + 0.1 * rng.standard_normal(dims["channels"]),
     }
-    return params, {"weights": rng.standard_normal(shape)}
+    return params, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -195,7 +195,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"batch": 3, "height": 4, "width": 5, "channels": 7},
-            "cpu": {"batch": 32, "height": 14, "width": 14, "channels": 64},
+            "cpu": {"batch": 64, "height": 14, "width": 14, "channels": 64},
             "cuda": {"batch": 256, "height": 28, "width": 28, "channels": 128},
         },
         cost=cost,

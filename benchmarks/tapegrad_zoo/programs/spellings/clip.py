@@ -22,7 +22,7 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["rows"], dims["columns"]
-    return {"x": rng.standard_normal(shape)}, {"weights": rng.standard_normal(shape)}
+    return {"x": rng.standard_normal(shape)}, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:

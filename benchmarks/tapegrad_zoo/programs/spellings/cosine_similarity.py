@@ -21,8 +21,8 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["rows"], dims["width"]
-    params = {"x": rng.standard_normal(shape), "y": rng.standard_normal(shape)}
-    return params, {"weights": rng.standard_normal(dims["rows"])}
+    params = {"x": 0.5 + rng.standard_normal(shape), "y": 0.5 + rng.standard_normal(shape)}
+    return params, {"weights": 0.5 + rng.standard_normal(dims["rows"])}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -81,7 +81,7 @@ def on_jax(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], 
         return jnp.einsum("ij,ij->i", x, y) / jnp.sqrt(squares)
 
     spellings: dict[str, Callable[..., Any]] = {
-        "library": by_norms,
+        "library": by_norms,  # JAX has no function of this kind
         "normalised": normalised,
         "by_norms": by_norms,
         "by_rsqrt": by_rsqrt,

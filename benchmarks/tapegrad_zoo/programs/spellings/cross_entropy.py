@@ -79,7 +79,7 @@ def on_jax(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], 
     import jax
     import jax.numpy as jnp
 
-    def library(x: Any, labels: Any, dtype: Any) -> Any:
+    def library(x: Any, labels: Any, dtype: Any) -> Any:  # JAX has no function of this kind
         chosen = jax.nn.one_hot(labels, dims["classes"], dtype=x.dtype)
         return -jnp.sum(chosen * jax.nn.log_softmax(x), axis=-1)
 

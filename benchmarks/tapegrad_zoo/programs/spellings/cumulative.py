@@ -20,7 +20,7 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["times"], dims["columns"]
-    return {"x": rng.standard_normal(shape)}, {"weights": rng.standard_normal(shape)}
+    return {"x": 0.5 + rng.standard_normal(shape)}, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -148,7 +148,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"times": 7, "columns": 5},
-            "cpu": {"times": 64, "columns": 8192},
+            "cpu": {"times": 64, "columns": 16384},
             "cuda": {"times": 128, "columns": 131072},
         },
         cost=cost,

@@ -23,7 +23,7 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         "x": rng.standard_normal((dims["points"], dims["features"])),
         "y": rng.standard_normal((dims["centers"], dims["features"])),
     }
-    return params, {"weights": rng.standard_normal((dims["points"], dims["centers"]))}
+    return params, {"weights": 0.5 + rng.standard_normal((dims["points"], dims["centers"]))}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -144,7 +144,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"points": 5, "centers": 7, "features": 3},
-            "cpu": {"points": 512, "centers": 384, "features": 8},
+            "cpu": {"points": 1024, "centers": 768, "features": 8},
             "cuda": {"points": 8192, "centers": 4096, "features": 16},
         },
         cost=cost,

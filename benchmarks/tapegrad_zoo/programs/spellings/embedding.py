@@ -19,10 +19,10 @@ SUMMARIES = {
 
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
-    table = rng.standard_normal((dims["vocabulary"], dims["width"]))
+    table = 0.5 + rng.standard_normal((dims["vocabulary"], dims["width"]))
     batch = {
         "tokens": rng.integers(0, dims["vocabulary"], dims["tokens"]),
-        "weights": rng.standard_normal((dims["tokens"], dims["width"])),
+        "weights": 0.5 + rng.standard_normal((dims["tokens"], dims["width"])),
     }
     return {"table": table}, batch
 
@@ -109,7 +109,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"vocabulary": 11, "tokens": 7, "width": 5},
-            "cpu": {"vocabulary": 2000, "tokens": 512, "width": 64},
+            "cpu": {"vocabulary": 4000, "tokens": 2048, "width": 128},
             "cuda": {"vocabulary": 32768, "tokens": 8192, "width": 1024},
         },
         cost=cost,

@@ -23,7 +23,7 @@ SUMMARIES = {
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["rows"], dims["width"]
     params = {"x": rng.standard_normal(shape), "bias": 0.1 * rng.standard_normal(dims["width"])}
-    return params, {"weights": rng.standard_normal(shape)}
+    return params, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:

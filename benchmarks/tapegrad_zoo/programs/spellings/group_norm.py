@@ -25,9 +25,9 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     params = {
         "x": rng.standard_normal(shape) + 0.5,
         "gain": 1 + 0.1 * rng.standard_normal(dims["channels"]),
-        "bias": 0.1 * rng.standard_normal(dims["channels"]),
+        "bias": 0.5 + 0.1 * rng.standard_normal(dims["channels"]),
     }
-    return params, {"weights": rng.standard_normal(shape)}
+    return params, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -204,7 +204,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"batch": 3, "height": 4, "width": 5, "channels": 6, "groups": 2},
-            "cpu": {"batch": 8, "height": 16, "width": 16, "channels": 128, "groups": 8},
+            "cpu": {"batch": 32, "height": 16, "width": 16, "channels": 128, "groups": 8},
             "cuda": {"batch": 64, "height": 32, "width": 32, "channels": 256, "groups": 32},
         },
         cost=cost,

@@ -73,7 +73,7 @@ def on_jax(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], 
         return near * (r - 0.5 * near)
 
     spellings: dict[str, Callable[..., Any]] = {
-        "library": by_where,
+        "library": by_where,  # JAX has no function of this kind
         "by_where": by_where,
         "by_minimum": by_minimum,
         "by_clip": by_clip,
@@ -136,7 +136,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 5, "columns": 7},
-            "cpu": {"rows": 1024, "columns": 1000},
+            "cpu": {"rows": 2048, "columns": 1000},
             "cuda": {"rows": 8192, "columns": 3072},
         },
         cost=cost,

@@ -25,9 +25,9 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     params = {
         "x": rng.standard_normal((dims["rows"], dims["width"])) + 0.5,
         "gain": 1 + 0.1 * rng.standard_normal(dims["width"]),
-        "bias": 0.1 * rng.standard_normal(dims["width"]),
+        "bias": 0.5 + 0.1 * rng.standard_normal(dims["width"]),
     }
-    return params, {"weights": rng.standard_normal((dims["rows"], dims["width"]))}
+    return params, {"weights": 0.5 + rng.standard_normal((dims["rows"], dims["width"]))}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -191,7 +191,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 5, "width": 7},
-            "cpu": {"rows": 1024, "width": 512},
+            "cpu": {"rows": 2048, "width": 512},
             "cuda": {"rows": 16384, "width": 4096},
         },
         cost=cost,

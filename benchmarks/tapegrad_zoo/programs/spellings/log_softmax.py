@@ -21,7 +21,7 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["rows"], dims["columns"]
-    return {"scores": rng.standard_normal(shape)}, {"weights": rng.standard_normal(shape)}
+    return {"scores": rng.standard_normal(shape)}, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -122,7 +122,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 3, "columns": 11},
-            "cpu": {"rows": 512, "columns": 1000},
+            "cpu": {"rows": 1024, "columns": 1000},
             "cuda": {"rows": 16384, "columns": 4096},
         },
         cost=cost,

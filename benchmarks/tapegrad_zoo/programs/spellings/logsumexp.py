@@ -20,7 +20,7 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     params = {"scores": rng.standard_normal((dims["rows"], dims["columns"]))}
-    return params, {"weights": rng.standard_normal(dims["rows"])}
+    return params, {"weights": 0.5 + rng.standard_normal(dims["rows"])}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -129,7 +129,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 7, "columns": 5},
-            "cpu": {"rows": 512, "columns": 1000},
+            "cpu": {"rows": 1024, "columns": 1000},
             "cuda": {"rows": 16384, "columns": 4096},
         },
         cost=cost,

@@ -132,7 +132,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 5, "classes": 7},
-            "cpu": {"rows": 512, "classes": 1000},
+            "cpu": {"rows": 1024, "classes": 1000},
             "cuda": {"rows": 16384, "classes": 4096},
         },
         cost=cost,

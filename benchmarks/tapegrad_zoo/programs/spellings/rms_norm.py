@@ -25,7 +25,7 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         "x": rng.standard_normal((dims["rows"], dims["width"])) + 0.5,
         "gain": 1 + 0.1 * rng.standard_normal(dims["width"]),
     }
-    return params, {"weights": rng.standard_normal((dims["rows"], dims["width"]))}
+    return params, {"weights": 0.5 + rng.standard_normal((dims["rows"], dims["width"]))}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -157,7 +157,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 7, "width": 5},
-            "cpu": {"rows": 1024, "width": 512},
+            "cpu": {"rows": 2048, "width": 512},
             "cuda": {"rows": 16384, "width": 4096},
         },
         cost=cost,

@@ -77,7 +77,7 @@ def on_jax(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], 
         return -labels * jnp.log(p) - (1.0 - labels) * jnp.log(1.0 - p)
 
     spellings: dict[str, Callable[..., Any]] = {
-        "library": by_softplus,
+        "library": by_softplus,  # JAX has no function of this kind
         "by_softplus": by_softplus,
         "by_log_sigmoid": by_log_sigmoid,
         "by_hand": by_hand,

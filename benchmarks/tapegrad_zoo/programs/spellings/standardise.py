@@ -22,7 +22,7 @@ SUMMARIES = {
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     shape = dims["rows"], dims["columns"]
     params = {"x": 1.0 + rng.standard_normal(shape) * rng.uniform(0.5, 2.0, dims["columns"])}
-    return params, {"weights": rng.standard_normal(shape)}
+    return params, {"weights": 0.5 + rng.standard_normal(shape)}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -150,7 +150,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 7, "columns": 5},
-            "cpu": {"rows": 2000, "columns": 256},
+            "cpu": {"rows": 4000, "columns": 256},
             "cuda": {"rows": 16384, "columns": 4096},
         },
         cost=cost,

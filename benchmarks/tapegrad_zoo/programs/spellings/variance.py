@@ -21,7 +21,7 @@ SUMMARIES = {
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     params = {"x": 0.5 + rng.standard_normal((dims["rows"], dims["columns"]))}
-    return params, {"weights": rng.standard_normal(dims["rows"])}
+    return params, {"weights": 0.5 + rng.standard_normal(dims["rows"])}
 
 
 def on_tapegrad(spelling: str, dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
@@ -136,7 +136,7 @@ SPELLINGS = {
         on_torch=partial(on_torch, spelling),
         sizes={
             "check": {"rows": 5, "columns": 7},
-            "cpu": {"rows": 1024, "columns": 1000},
+            "cpu": {"rows": 2048, "columns": 1000},
             "cuda": {"rows": 16384, "columns": 4096},
         },
         cost=cost,
