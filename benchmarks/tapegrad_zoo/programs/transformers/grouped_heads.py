@@ -19,7 +19,10 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     def weights(n: int, m: int) -> Any:
         return rng.standard_normal((n, m)) * n**-0.5
 
-    params = {"embedding": rng.standard_normal((dims["words"], width)) * 0.3}
+    params = {
+        "embedding": rng.standard_normal((dims["words"], width)) * width**-0.5,
+        "norm": 1 + 0.1 * rng.standard_normal(width),
+    }
     for layer in range(dims["layers"]):
         params |= {
             f"norm_{layer}": 1 + 0.1 * rng.standard_normal(width),
@@ -68,14 +71,14 @@ def on_tapegrad(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         return tf.reshape(mixed, (-1, tokens, heads * size)) @ half(p[f"out_{i}"])
 
     def loss(p: Arrays, batch: Arrays) -> Any:
-        x = tf.gather(p["embedding"], batch["inputs"])
+        x = tf.gather(p["embedding"], batch["inputs"]) * dims["width"] ** 0.5
         bias = alibi(x.dtype)
         x = half(x)
         for i in range(dims["layers"]):
             normed = rms(x, p[f"norm_{i}"])
             hidden = tf.square(tf.nn.relu(normed @ half(p[f"up_{i}"])))
             x = x + attention(p, i, normed, bias) + hidden @ half(p[f"down_{i}"])
-        logits = tf.matmul(x, half(p["embedding"]), transpose_b=True)
+        logits = tf.matmul(rms(x, p["norm"]), half(p["embedding"]), transpose_b=True)
         logits = SOFT_LIMIT * tf.tanh(tf.cast(logits, p["embedding"].dtype) / SOFT_LIMIT)
         targets = tf.one_hot(batch["targets"], dims["words"], dtype=logits.dtype)
         return -tf.reduce_mean(tf.reduce_sum(targets * tf.nn.log_softmax(logits), axis=-1))
@@ -107,12 +110,12 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         slopes = 2.0 ** (-8.0 * jnp.arange(1, heads + 1, dtype=dtype) / heads)
         apart = jnp.arange(tokens)[:, None] - jnp.arange(tokens)
         bias = -slopes[None, :, None, None] * apart
-        x = half(p["embedding"][batch["inputs"]])
+        x = half(p["embedding"][batch["inputs"]] * dims["width"] ** 0.5)
         for i in range(dims["layers"]):
             normed = rms(x, p[f"norm_{i}"])
             hidden = jnp.square(jax.nn.relu(normed @ half(p[f"up_{i}"])))
             x = x + attention(p, i, normed, bias) + hidden @ half(p[f"down_{i}"])
-        logits = (x @ half(p["embedding"]).T).astype(dtype)
+        logits = (rms(x, p["norm"]) @ half(p["embedding"]).T).astype(dtype)
         logits = SOFT_LIMIT * jnp.tanh(logits / SOFT_LIMIT)
         right = jnp.take_along_axis(logits, batch["targets"][..., None], -1)[..., 0]
         return jnp.mean(jax.nn.logsumexp(logits, -1) - right)
@@ -147,12 +150,12 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         apart = places[:, None] - places
         bias = -torch.exp2(-8.0 * numbers / heads)[:, None, None] * apart
         bias = half(bias.masked_fill(apart < 0, -torch.inf))[None]
-        x = half(functional.embedding(batch["inputs"], table))
+        x = half(functional.embedding(batch["inputs"], table) * dims["width"] ** 0.5)
         for i in range(dims["layers"]):
             normed = rms(x, p[f"norm_{i}"])
             hidden = torch.square(torch.relu(normed @ half(p[f"up_{i}"])))
             x = x + attention(p, i, normed, bias) + hidden @ half(p[f"down_{i}"])
-        logits = (x @ half(table).T).to(table.dtype)
+        logits = (rms(x, p["norm"]) @ half(table).T).to(table.dtype)
         logits = SOFT_LIMIT * torch.tanh(logits / SOFT_LIMIT)
         return functional.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
 

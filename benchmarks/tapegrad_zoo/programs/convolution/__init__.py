@@ -1,0 +1,1 @@
+"""Networks of convolutions in one, two and three dimensions."""

@@ -1,0 +1,1 @@
+"""Networks that go through sequences step by step."""
