@@ -302,3 +302,28 @@ def test_a_new_entry_is_restored_at_the_next_write(prefix: str, value: Any) -> N
 
     assert (float(net.items[0]), float(net.table["k"])) == (1.0, 2.0)
     status.assert_consumed()
+
+
+@pytest.mark.parametrize("order", ["first", "second"])
+def test_a_variable_with_two_names_is_given_to_both_if_they_are_two_now(
+    prefix: str, order: str
+) -> None:
+    def made() -> Any:
+        net = tf.Module()
+        net.items = [tf.Variable(2.0)]
+        net.a = net.b = tf.Variable(1.0)
+        net.inner = tf.Module()
+        net.inner.w = net.items[0]
+        return net
+
+    path, net = Checkpoint(net=made()).save(prefix), tf.Module()
+    Checkpoint(net=net).restore(path)
+    for name in "ab" if order == "first" else "ba":
+        setattr(net, name, tf.Variable(0.0))
+    net.items = [tf.Variable(0.0)]
+    net.inner = tf.Module()
+    net.inner.w = tf.Variable(0.0)
+
+    assert [float(v) for v in (net.a, net.b, net.items[0], net.inner.w)] == [1.0, 1.0, 2.0, 2.0]
+    net.b, net.inner.w = tf.Variable(7.0), tf.Variable(8.0)  # these names had their values
+    assert [float(v) for v in (net.b, net.inner.w)] == [7.0, 8.0]

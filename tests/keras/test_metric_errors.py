@@ -98,3 +98,46 @@ def test_a_step_that_returns_a_method_is_refused():
     model.compile("sgd", "mse")
     with pytest.raises(TypeError, match=r"The step, for 'loss', must return"):
         model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+
+
+RESULTS = {
+    "None": lambda metric: None,
+    "text": lambda metric: "good",
+    "a class": lambda metric: float,
+    "a generator": lambda metric: (one for one in [1.0]),
+    "an object": lambda metric: object(),
+    "a set": lambda metric: {1.0},
+    "text in a dictionary": lambda metric: {"a": 1.0, "b": "good"},
+}
+
+
+def with_result(result):
+    class Counted(metrics.Metric):
+        def __init__(self):
+            super().__init__(name="counted")
+            self.total = self.add_weight(shape=(), name="total")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            self.total.assign_add(1.0)
+
+        def result(self):
+            return result(self)
+
+    return Counted()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_that_is_no_number_is_refused(name):
+    with pytest.raises(TypeError, match=r"result\(\) of metric 'counted' must return"):
+        with_result(RESULTS[name]).result()
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+def test_a_dictionary_of_results_is_merged_into_the_logs(is_eager):
+    metric = with_result(lambda metric: {"a": metric.total.value(), "b": 2.0})
+    model = Sequential([layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[metric], run_eagerly=is_eager)
+
+    history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history
+
+    assert (history["a"], history["b"]) == ([1.0], [2.0])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.commit import assign_together, restoring
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.update_lock import updating_alone
@@ -129,11 +130,27 @@ def _without_methods(result: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(result)
     def checked(self: Metric, *args: Any, **kwargs: Any) -> Any:
         found = result(self, *args, **kwargs)
-        for value in found.values() if isinstance(found, dict) else (found,):
-            refuse_method(value, f"result() of metric {self.name!r}")
+        _check_result(found, f"result() of metric {self.name!r}")
         return found
 
     return checked
+
+
+def _check_result(value: Any, whose: str) -> None:
+    """Raise an error unless a result is a number, an array, or a list or dictionary of them."""
+    refuse_method(value, whose)
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_result(part, whose)
+        return
+    is_number = any([hasattr(type(value), name) for name in _NUMERIC])
+    if isinstance(value, str | bytes) or not is_number:
+        raise ArgumentTypeError(
+            f"{whose} must return a number or a tensor. Got {described(value)}."
+        )
+
+
+_NUMERIC = ("__float__", "__complex__", "__array__", "shape")
 
 
 def refuse_method(value: Any, whose: str) -> None:

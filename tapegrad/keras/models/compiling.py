@@ -191,7 +191,7 @@ def flat_logs(logs: Mapping[str, Any]) -> Logs:
     """
     found: Logs = {}
     for name, value in logs.items():
-        found.update(value if isinstance(value, dict) else {name: value})
+        found.update(flat_logs(value) if isinstance(value, dict) else {name: value})
     for name, value in found.items():
         refuse_method(value, f"The step, for {name!r},")
     return found

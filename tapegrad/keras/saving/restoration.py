@@ -44,6 +44,8 @@ class Restoration:
         self._identity: tuple[int, ...] = ()
         self._done: set[int] = set()
         self._optimizers: set[int] = set()
+        self._known: set[str] = set()
+        """The names of objects, in this program, that were there before."""
         self._owners: set[int] = set()
         self._entries: dict[int, int] = {}
         self._is_busy = False
@@ -62,6 +64,7 @@ class Restoration:
             named = _Named(tracked, self._state, self._saved)
             named.drop_other_shapes(file)
             self._give(file, named, undo, is_first)
+        self._known.update(named.owners)
         state_names = self._state["values"] if self._state else ()
         self.missing[:] = [
             name for name in [*named.with_slots(), *named.places] if name not in self.used
@@ -72,6 +75,7 @@ class Restoration:
         state, self._saved = self._read_state(file), set(file)
         try:
             state["values"].items(), iter(state["optimizers"])
+            set(state.get("aliases", {}).values())  # names, which have a hash
         except (AttributeError, LookupError, TypeError) as error:
             raise FileFormatError(damaged(file, error)) from error
         self._state = state
@@ -93,8 +97,11 @@ class Restoration:
             raise FileFormatError(damaged(file, error)) from error
         new = self._new({**named.with_slots(), **(_random(named) if is_first else {})}, is_first)
         self._refuse_differences(file, new)
+        # Variables that were one when the file was written, and of which one was there before.
+        twins = [(n, v) for n, v in self._twins(named) if not differences({n: v}, file.entries)]
         # Read all arrays before the first assignment: an unreadable file changes nothing.
         arrays = {name: file[name] for name in new if name in file}
+        arrays |= {name: file[name] for name, _ in twins}
         # Call set_state() first: if one raises, no variable has changed.
         for name, value in values.items():
             place = named.places[name]
@@ -105,8 +112,11 @@ class Restoration:
         for name, optimizer in optimizers.items():
             if id(optimizer) not in self._optimizers:
                 cleared |= cleared_slots(name, optimizer, named.variables, self._saved)
-        changes = [(new[name], placed_like(new[name], array)) for name, array in arrays.items()]
-        changes += [(v, placed_like(v, arrays[n])) for n, v in named.further if n in arrays]
+        changes = [(new[n], placed_like(new[n], array)) for n, array in arrays.items() if n in new]
+        changes += [
+            (v, placed_like(v, arrays[n])) for n, v in named.further if n in new and n in arrays
+        ]
+        changes += [(v, placed_like(v, arrays[n])) for n, v in twins]
         changes += list(cleared.values())
         # All variables change in one call; an exception after it changes them back.
         changed = [variable for variable, _ in changes]
@@ -123,10 +133,27 @@ class Restoration:
             if variable.number not in self._done and (is_first or name not in self.used)
         }
 
+    def _twins(self, named: _Named) -> list[tuple[str, Variable]]:
+        """Return new variables whose values were used for another one, which had another name."""
+        return [
+            (name, variable)
+            for name, own, variable in named.all_variables
+            if name in self.used
+            and name in self._saved
+            and variable.number not in self._done
+            and not self._is_known(own)
+        ]
+
+    def _is_known(self, own: str) -> bool:
+        """Whether there was a variable of this name, or an object that it belonged to twice."""
+        parts = own.split("/")
+        return any("/".join(parts[:k]) in self._known for k in range(1, len(parts) + 1))
+
     def _has_news(self, named: _Named) -> bool:
         state: Any = self._state
         return (
-            any(name in self._saved for name in self._new(named.variables, False))
+            bool(self._twins(named))
+            or any(name in self._saved for name in self._new(named.variables, False))
             or any(name in state["values"] and name not in self.used for name in named.places)
             or any(
                 name in state["optimizers"] and id(one) not in self._optimizers
@@ -166,8 +193,14 @@ class Restoration:
         for other in _waiting():
             if self._replaces(other):
                 other.stop_waiting()
-        if self.unused and self.notice not in ON_WRITE:
+        if self._may_come() and self.notice not in ON_WRITE:
             ON_WRITE.append(self.notice)
+
+    def _may_come(self) -> bool:
+        """Whether the file has names that no object has had."""
+        aliases = self._state.get("aliases", {}) if self._state else {}
+        names = {*aliases, *self._saved.intersection(aliases.values())}
+        return bool(self.unused) or not names <= self._known
 
     def _replaces(self, other: Restoration) -> bool:
         """Whether another restoration waits for nothing but what this one gives."""
@@ -228,7 +261,7 @@ class Restoration:
             self._is_busy = False
         if recording is not None:
             self._set_initial(recording, track(objects), self._done - before)
-        if not self.unused:
+        if not self._may_come():
             self.stop_waiting()
 
     def _set_initial(self, recording: Any, tracked: Tracked, numbers: set[int]) -> None:
@@ -268,8 +301,13 @@ class _Named:
         self.further: list[tuple[str, Variable]] = []
         """Variables that were one when the file was written."""
         self._own_names: dict[str, str] = {}
+        self.all_variables: list[tuple[str, str, Variable]] = []
+        """Each with its name in the file and its own name."""
+        self.owners = {*tracked.variables, *tracked.aliases}
+        """The names of variables, and the further names of objects."""
         for own, variable in tracked.variables.items():
             name = find(own) or own
+            self.all_variables.append((name, own, variable))
             if name in self.variables:
                 self.further.append((name, variable))
             else:
