@@ -56,6 +56,14 @@ def betainccinv(a: Any, b: Any, y: Any) -> Any:
     return where(small < 0.5, small, 1 - betaincinv(b, a, y))
 
 
+def _positive(parameter: Any) -> Any:
+    """Return a parameter of a distribution, and NaN where it is 0 or negative.
+
+    The incomplete functions have limits at 0, but there is no such distribution.
+    """
+    return where(parameter > 0, parameter, math.nan)
+
+
 def _check_trials(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return where the arguments are valid, where 0 <= k < n, and safe values of k, n and p."""
     whole, n = floor(k), floor(n)
@@ -96,7 +104,7 @@ def nbdtr(k: Any, n: Any, p: Any) -> Any:
     0.5
     """
     k, n, p = operands(k, n, p)
-    return betainc(n, floor(k) + 1, p)
+    return betainc(_positive(n), _positive(floor(k) + 1), p)
 
 
 def nbdtrc(k: Any, n: Any, p: Any) -> Any:
@@ -106,7 +114,7 @@ def nbdtrc(k: Any, n: Any, p: Any) -> Any:
     0.5
     """
     k, n, p = operands(k, n, p)
-    return betainc(floor(k) + 1, n, 1 - p)
+    return betainc(_positive(floor(k) + 1), _positive(n), 1 - p)
 
 
 def pdtr(k: Any, m: Any) -> Any:
@@ -116,7 +124,7 @@ def pdtr(k: Any, m: Any) -> Any:
     0.367879
     """
     k, m = operands(k, m)
-    return gammaincc(floor(k) + 1, m)
+    return gammaincc(_positive(floor(k) + 1), m)
 
 
 def pdtrc(k: Any, m: Any) -> Any:
@@ -126,7 +134,7 @@ def pdtrc(k: Any, m: Any) -> Any:
     0.632121
     """
     k, m = operands(k, m)
-    return gammainc(floor(k) + 1, m)
+    return gammainc(_positive(floor(k) + 1), m)
 
 
 def chdtr(v: Any, x: Any) -> Any:
@@ -201,7 +209,7 @@ def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
     0.5
     """
     dfn, dfd, x = operands(dfn, dfd, x)
-    x = where(x < 0, math.nan, x)
+    dfn, dfd, x = _positive(dfn), _positive(dfd), where(x < 0, math.nan, x)
     is_infinite = x == math.inf
     x = where(is_infinite, 1.0, x)
     fraction, rest = dfn * x / (dfd + dfn * x), dfd / (dfd + dfn * x)
@@ -219,7 +227,7 @@ def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     0.5
     """
     dfn, dfd, x = operands(dfn, dfd, x)
-    x = where(x < 0, math.nan, x)
+    dfn, dfd, x = _positive(dfn), _positive(dfd), where(x < 0, math.nan, x)
     is_infinite = x == math.inf
     x = where(is_infinite, 1.0, x)
     y = betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
@@ -296,7 +304,7 @@ def stdtr(df: Any, t: Any) -> Any:
     0.75
     """
     df, t = broadcast_arrays(*operands(df, t))
-    return with_derivatives(_stdtr, _t_density, (df,), t)
+    return with_derivatives(_stdtr, _t_density, (_positive(df),), t)
 
 
 def _stdtr(df: Any, t: Any) -> Any:

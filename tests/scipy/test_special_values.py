@@ -196,3 +196,20 @@ def test_the_second_order_of_complex_norms_is_zero_at_zero() -> None:
         second = outer.gradient(slope, z).numpy()
         assert second[0] == 0
         assert np.isfinite(second).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *[(name, 1) for name in ("stdtr", "pdtr", "pdtrc", "chdtr", "chdtrc")],
+        *[(name, 2) for name in ("fdtr", "fdtrc", "nbdtr", "nbdtrc")],
+    ],
+)
+def test_there_is_no_distribution_with_a_parameter_of_zero(name: str, count: int) -> None:
+    parameters = [np.array([-1.0, 0.0, 1.0, 3.0])] * count
+    grid = np.meshgrid(*parameters, np.array([0.0, 0.25, 1.0]), indexing="ij")
+    expected = getattr(reference, name)(*grid)
+
+    found = getattr(special, name)(*[tf.constant(axis) for axis in grid]).numpy()
+
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
