@@ -141,12 +141,12 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
 
 def cost(dims: Dims) -> Cost:
-    """Three passes over the products; each layer reads and writes its channels in each pass."""
+    """Three passes over the products; inputs and gated values of a layer move five times."""
     channels, skip, samples = dims["channels"], dims["skip"], dims["batch"] * dims["length"]
     layers = len(_dilations(dims))
     weights = layers * (5 * channels**2 + channels * skip) + skip**2 + skip * dims["levels"]
-    values = layers * (4 * channels + skip)
-    return Cost(bytes=28.0 * weights + 12.0 * samples * values, operations=6.0 * weights * samples)
+    values = layers * 2 * channels
+    return Cost(bytes=28.0 * weights + 10.0 * samples * values, operations=6.0 * weights * samples)
 
 
 PROGRAM = Program(

@@ -158,11 +158,12 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
 
 def cost(dims: Dims) -> Cost:
-    """Three passes over the products; each decoder step reads keys and states of the encoder."""
+    """Three passes over the products; the states and keys of the encoder are moved three times."""
     n, source, target = dims["units"], dims["source"], dims["target"]
     products = source * 3 * n**2 + target * (7 * n**2 + 2 * n * dims["words"] + 2 * source * n)
-    memory = dims["batch"] * target * source * n
-    return Cost(bytes=24.0 * memory, operations=6.0 * products * dims["batch"])
+    weights = 11 * n**2 + 4 * n * dims["words"]
+    memory = 24.0 * dims["batch"] * source * n
+    return Cost(bytes=28.0 * weights + memory, operations=6.0 * products * dims["batch"])
 
 
 PROGRAM = Program(
