@@ -127,7 +127,7 @@ PROGRAM = Program(
             "out": 6,
         },
         "cpu": {
-            "batch": 256,
+            "batch": 512,
             "users": 5000,
             "items": 2000,
             "genres": 20,
