@@ -95,12 +95,10 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         start = p["atoms"][batch["atom"]]
         matrices = jax.nn.relu(batch["bond"] @ p["bond1"]) @ p["bond2"]
         matrices = matrices.reshape(-1, width, width)
-
-        def pass_messages(h: Any, _: Any) -> Any:
+        h = start
+        for _ in range(dims["rounds"]):
             messages = jnp.einsum("eij,ej->ei", matrices, h[batch["source"]])
-            return gru(p, jax.ops.segment_sum(messages, batch["target"], atoms), h), None
-
-        h, _ = jax.lax.scan(pass_messages, start, None, length=dims["rounds"])
+            h = gru(p, jax.ops.segment_sum(messages, batch["target"], atoms), h)
         gate = jax.nn.sigmoid(jnp.concatenate([h, start], 1) @ p["gate"])
         values = gate * jnp.tanh(h @ p["value"])
         readout = jax.ops.segment_sum(values, batch["graph"], graphs, indices_are_sorted=True)
@@ -167,7 +165,7 @@ PROGRAM = Program(
             "targets": 2,
         },
         "cpu": {
-            "graphs": 16,
+            "graphs": 32,
             "size": 18,
             "rings": 2,
             "width": 16,
