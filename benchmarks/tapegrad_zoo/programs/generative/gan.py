@@ -177,33 +177,35 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
             h = functional.leaky_relu(functional.conv2d(h, kernel, stride=2, padding=1), SLOPE)
         return (h.permute(0, 2, 3, 1).flatten(1) @ half(p["critic_3"])).to(image.dtype)
 
-    def update(p: Arrays, names: list[str], gradients: tuple[Any, ...]) -> None:
-        for name, g in zip(names, gradients):
+    def critic_loss(critic: Arrays, fake: Any, real: Any, share: Any) -> Any:
+        scores = criticize(critic, torch.cat([fake, real]))
+        gap = torch.mean(scores[: len(fake)]) - torch.mean(scores[len(fake) :])
+        between = torch.lerp(fake, real, share)
+        slope = torch.func.grad(lambda image: criticize(critic, image).sum())(between)
+        norms = torch.sqrt(torch.sum(slope**2, (1, 2, 3)) + EPSILON)
+        return gap + PENALTY * torch.mean((norms - 1) ** 2)
+
+    def maker_loss(maker: Arrays, critic: Arrays, code: Any) -> Any:
+        return -torch.mean(criticize(critic, generate(maker, code)))
+
+    def update(p: Arrays, gradients: Arrays) -> None:
+        for name, g in gradients.items():
             square = torch.lerp(g * g, p[f"square_{name}"], FORGET)
             p[f"square_{name}"] = square
-            p[name] = torch.addcdiv(p[name].detach(), g, square.sqrt() + EPSILON, value=-RATE)
+            p[name] = torch.addcdiv(p[name], g, square.sqrt() + EPSILON, value=-RATE)
 
     def step(params: Arrays, batch: Arrays) -> Arrays:
         p = {name: value.detach() for name, value in params.items()}
-        names = ["critic_1", "critic_2", "critic_3"]
-        p |= {name: p[name].requires_grad_() for name in names}
-        real = batch["real"].permute(0, 3, 1, 2)
-        with torch.no_grad():
-            fake = generate(p, batch["code"])
-        between = torch.lerp(fake, real, batch["share"]).requires_grad_()
-        scores = criticize(p, torch.cat([fake, real]))
-        gap = torch.mean(scores[: len(fake)]) - torch.mean(scores[len(fake) :])
-        total = criticize(p, between).sum()
-        (slope,) = torch.autograd.grad(total, between, create_graph=True)
-        norms = torch.sqrt(torch.sum(slope**2, (1, 2, 3)) + EPSILON)
-        critic_loss = gap + PENALTY * torch.mean((norms - 1) ** 2)
-        update(p, names, torch.autograd.grad(critic_loss, [p[name] for name in names]))
-
-        names = ["maker_1", "maker_2", "maker_3"]
-        p |= {name: p[name].requires_grad_() for name in names}
-        maker_loss = -torch.mean(criticize(p, generate(p, batch["next_code"])))
-        update(p, names, torch.autograd.grad(maker_loss, [p[name] for name in names]))
-        return {**p, "critic loss": critic_loss.detach(), "maker loss": maker_loss.detach()}
+        critic = {name: value for name, value in p.items() if name.startswith("critic")}
+        maker = {name: value for name, value in p.items() if name.startswith("maker")}
+        real, fake = batch["real"].permute(0, 3, 1, 2), generate(maker, batch["code"])
+        learn = torch.func.grad_and_value(critic_loss)
+        found, first = learn(critic, fake, real, batch["share"])
+        update(p, found)
+        critic = {name: p[name] for name in critic}
+        found, second = torch.func.grad_and_value(maker_loss)(maker, critic, batch["next_code"])
+        update(p, found)
+        return {**p, "critic loss": first, "maker loss": second}
 
     return step
 

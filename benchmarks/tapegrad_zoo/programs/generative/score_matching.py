@@ -84,11 +84,10 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         return -0.5 * distance - 0.5 * torch.sum(torch.mean((h @ p["w3"]) ** 2, 1))
 
     def loss(p: Arrays, batch: Arrays) -> Any:
-        x, v = batch["x"].detach().requires_grad_(), batch["directions"]
-        (score,) = torch.autograd.grad(log_density(p, x), x, create_graph=True)
-        along = torch.sum(score * v, 1)
-        (turned,) = torch.autograd.grad(along.sum(), x, create_graph=True)
-        return torch.mean(torch.sum(turned * v, 1) + 0.5 * along**2)
+        x, v = batch["x"], batch["directions"]
+        slope = torch.func.grad(lambda y: log_density(p, y))
+        score, turned = torch.func.jvp(slope, (x,), (v,))
+        return torch.mean(torch.sum(turned * v, 1) + 0.5 * torch.sum(score * v, 1) ** 2)
 
     return loss
 
