@@ -137,7 +137,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"steps": 6, "actors": 3, "sight": 5, "hidden": 7, "actions": 4},
-        "cpu": {"steps": 64, "actors": 16, "sight": 32, "hidden": 64, "actions": 6},
+        "cpu": {"steps": 64, "actors": 32, "sight": 32, "hidden": 64, "actions": 6},
         "cuda": {"steps": 128, "actors": 256, "sight": 128, "hidden": 512, "actions": 15},
     },
     cost=cost,

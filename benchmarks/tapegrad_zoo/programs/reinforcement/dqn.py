@@ -147,22 +147,22 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         h = torch.relu(h @ half(p["dense"])) @ half(p["values"])
         return h.to(p["values"].dtype)
 
-    def step(params: Arrays, batch: Arrays) -> Arrays:
-        online = {name: params[name].detach().requires_grad_() for name in names}
-        target = {name: params[f"target_{name}"].detach() for name in names}
-        with torch.no_grad():
-            best = network(online, batch["next"]).argmax(1, keepdim=True)
-            worth = network(target, batch["next"]).gather(1, best)[:, 0]
-            aim = batch["reward"] + DISCOUNT * (1 - batch["done"]) * worth
+    def loss(online: Arrays, aim: Any, batch: Arrays) -> Any:
         chosen = network(online, batch["seen"]).gather(1, batch["action"][:, None])[:, 0]
         huber = functional.huber_loss(chosen, aim, reduction="none", delta=DELTA)
-        loss = torch.mean(batch["weight"] * huber)
-        found = torch.autograd.grad(loss, [*online.values()])
-        with torch.no_grad():
-            new = dict(zip(names, torch._foreach_add([*online.values()], found, alpha=-RATE)))
-            slow = {f"target_{k}": torch.lerp(target[k], new[k], SLOWNESS) for k in names}
-            priority = torch.abs(chosen - aim) + 1e-3
-        return {**new, **slow, "loss": loss.detach(), "priority": priority}
+        return torch.mean(batch["weight"] * huber), torch.abs(chosen - aim) + 1e-3
+
+    def step(params: Arrays, batch: Arrays) -> Arrays:
+        online = {name: params[name].detach() for name in names}
+        target = {name: params[f"target_{name}"].detach() for name in names}
+        best = network(online, batch["next"]).argmax(1, keepdim=True)
+        worth = network(target, batch["next"]).gather(1, best)[:, 0]
+        aim = batch["reward"] + DISCOUNT * (1 - batch["done"]) * worth
+        learn = torch.func.grad_and_value(loss, has_aux=True)
+        found, (value, priority) = learn(online, aim, batch)
+        new = {name: torch.sub(online[name], found[name], alpha=RATE) for name in names}
+        slow = {f"target_{k}": torch.lerp(target[k], new[k], SLOWNESS) for k in names}
+        return {**new, **slow, "loss": value, "priority": priority}
 
     return step
 

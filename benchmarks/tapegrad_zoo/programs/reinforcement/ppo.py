@@ -165,31 +165,27 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
     def step(params: Arrays, batch: Arrays) -> Arrays:
         names = list(_shapes(dims))
-        p = [params[name].detach().clone() for name in names]
-        m = [params[f"m_{name}"].detach().clone() for name in names]
-        v = [params[f"v_{name}"].detach().clone() for name in names]
+        p = [params[name].detach() for name in names]
+        m = [params[f"m_{name}"].detach() for name in names]
+        v = [params[f"v_{name}"].detach() for name in names]
         losses = []
         for count in range(1, dims["minibatches"] + 1):
-            leaves = [x.requires_grad_() for x in p]
             minibatch = {name: values[count - 1] for name, values in batch.items()}
-            value = loss(dict(zip(names, leaves)), minibatch)
-            g = torch.autograd.grad(value, leaves)
-            with torch.no_grad():
-                norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(g)))
-                factor = torch.clamp(LIMIT / (norm + EPSILON), max=1.0)
-                g = torch._foreach_mul(g, factor)
-                torch._foreach_lerp_(m, g, 1 - BETA_1)
-                torch._foreach_mul_(v, BETA_2)
-                torch._foreach_addcmul_(v, g, g, 1 - BETA_2)
-                size = torch._foreach_div(v, 1 - BETA_2**count)
-                torch._foreach_sqrt_(size)
-                torch._foreach_add_(size, EPSILON)
-                p = torch._foreach_addcdiv(leaves, m, size, -RATE / (1 - BETA_1**count))
-            losses.append(value.detach())
-        found = dict(zip(names, p))
-        found |= {f"m_{name}": value for name, value in zip(names, m)}
-        found |= {f"v_{name}": value for name, value in zip(names, v)}
-        return {**found, "losses": torch.stack(losses)}
+            found, value = torch.func.grad_and_value(loss)(dict(zip(names, p)), minibatch)
+            g = [found[name] for name in names]
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(g)))
+            factor = torch.clamp(LIMIT / (norm + EPSILON), max=1.0)
+            g = torch._foreach_mul(g, factor)
+            m = torch._foreach_lerp(m, g, 1 - BETA_1)
+            v = torch._foreach_addcmul(torch._foreach_mul(v, BETA_2), g, g, 1 - BETA_2)
+            size = torch._foreach_sqrt(torch._foreach_div(v, 1 - BETA_2**count))
+            size = torch._foreach_add(size, EPSILON)
+            p = torch._foreach_addcdiv(p, m, size, -RATE / (1 - BETA_1**count))
+            losses.append(value)
+        new = dict(zip(names, p))
+        new |= {f"m_{name}": value for name, value in zip(names, m)}
+        new |= {f"v_{name}": value for name, value in zip(names, v)}
+        return {**new, "losses": torch.stack(losses)}
 
     return step
 

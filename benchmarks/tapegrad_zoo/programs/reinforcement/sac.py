@@ -195,41 +195,37 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         log_chance = log_chance + 2.0 * functional.softplus(-2.0 * free, threshold=1e9)
         return torch.tanh(free), torch.sum(log_chance, 1)
 
-    def descend(p: Arrays, names: list[str], loss: Any) -> None:
-        leaves = [p[name] for name in names]
-        with torch.no_grad():
-            moved = torch._foreach_add(leaves, torch.autograd.grad(loss, leaves), alpha=-RATE)
-        p |= dict(zip(names, moved))
+    def critic_loss(critic: Arrays, aim: Any, batch: Arrays) -> Any:
+        first, second = both(critic, "critic", batch["seen"], batch["action"])
+        return functional.mse_loss(first, aim) + functional.mse_loss(second, aim)
+
+    def actor_loss(actor: Arrays, p: Arrays, temperature: Any, batch: Arrays) -> Any:
+        action, log_chance = act(actor, batch["seen"], batch["noise"])
+        value = torch.minimum(*both(p, "critic", batch["seen"], action))
+        return torch.mean(temperature * log_chance - value), log_chance
 
     def step(params: Arrays, batch: Arrays) -> Arrays:
         p = {name: value.detach() for name, value in params.items()}
         temperature = torch.exp(p["log_temperature"])
-        with torch.no_grad():
-            action, log_chance = act(p, batch["next"], batch["next_noise"])
-            later = torch.minimum(*both(p, "slow", batch["next"], action))
-            later = later - temperature * log_chance
-            aim = batch["reward"] + DISCOUNT * batch["going"] * later
+        action, log_chance = act(p, batch["next"], batch["next_noise"])
+        later = torch.minimum(*both(p, "slow", batch["next"], action)) - temperature * log_chance
+        aim = batch["reward"] + DISCOUNT * batch["going"] * later
 
-        names = [name for name in p if name.startswith("critic")]
-        p |= {name: p[name].requires_grad_() for name in names}
-        values = both(p, "critic", batch["seen"], batch["action"])
-        critic_loss = functional.mse_loss(values[0], aim) + functional.mse_loss(values[1], aim)
-        descend(p, names, critic_loss)
+        critic = {name: value for name, value in p.items() if name.startswith("critic")}
+        found, first = torch.func.grad_and_value(critic_loss)(critic, aim, batch)
+        p |= {name: torch.sub(p[name], g, alpha=RATE) for name, g in found.items()}
 
-        names = [name for name in p if name.startswith("actor")]
-        p |= {name: p[name].requires_grad_() for name in names}
-        action, log_chance = act(p, batch["seen"], batch["noise"])
-        value = torch.minimum(*both(p, "critic", batch["seen"], action))
-        actor_loss = torch.mean(temperature * log_chance - value)
-        descend(p, names, actor_loss)
+        actor = {name: value for name, value in p.items() if name.startswith("actor")}
+        learn = torch.func.grad_and_value(actor_loss, has_aux=True)
+        found, (second, log_chance) = learn(actor, p, temperature, batch)
+        p |= {name: torch.sub(p[name], g, alpha=RATE) for name, g in found.items()}
 
         # The loss of the temperature is an exponential, which is its own derivative.
-        heat_loss = -temperature * (torch.mean(log_chance.detach()) - dims["actions"])
+        heat_loss = -temperature * (torch.mean(log_chance) - dims["actions"])
         p["log_temperature"] = p["log_temperature"] - RATE * heat_loss
         for name in [name for name in p if name.startswith("slow")]:
             p[name] = torch.lerp(p[name], p[name.replace("slow", "critic")], SLOWNESS)
-        losses = {"critic loss": critic_loss.detach(), "actor loss": actor_loss.detach()}
-        return p | losses | {"heat loss": heat_loss}
+        return p | {"critic loss": first, "actor loss": second, "heat loss": heat_loss}
 
     return step
 
