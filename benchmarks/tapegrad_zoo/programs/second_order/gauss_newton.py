@@ -146,7 +146,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"peaks": 3, "points": 31, "iterations": 2},
-        "cpu": {"peaks": 16, "points": 1000, "iterations": 3},
+        "cpu": {"peaks": 16, "points": 4000, "iterations": 3},
         "cuda": {"peaks": 64, "points": 8192, "iterations": 5},
     },
     cost=cost,

@@ -152,7 +152,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"batch": 6, "inputs": 4, "hidden": 5, "samples": 3},
-        "cpu": {"batch": 128, "inputs": 32, "hidden": 64, "samples": 8},
+        "cpu": {"batch": 256, "inputs": 32, "hidden": 64, "samples": 8},
         "cuda": {"batch": 2048, "inputs": 128, "hidden": 512, "samples": 8},
     },
     cost=cost,

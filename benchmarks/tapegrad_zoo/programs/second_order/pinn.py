@@ -109,11 +109,15 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         return torch.addmm(p[f"b{last}"], h, p[f"w{last}"])[:, 0]
 
     def loss(p: Arrays, batch: Arrays) -> Any:
-        t = batch["time"].detach().requires_grad_()
-        x = batch["place"].detach().requires_grad_()
-        u = network(p, t, x)
-        u_t, u_x = torch.autograd.grad(u.sum(), [t, x], create_graph=True)
-        (u_xx,) = torch.autograd.grad(u_x.sum(), x, create_graph=True)
+        t, x = batch["time"], batch["place"]
+        one = torch.ones_like(x)
+
+        def slope(place: Any) -> Any:
+            value, found = torch.func.jvp(lambda y: network(p, t, y), (place,), (one,))
+            return found, value
+
+        u_x, u_xx, u = torch.func.jvp(slope, (x,), (one,), has_aux=True)
+        _, u_t = torch.func.jvp(lambda time: network(p, time, x), (t,), (one,))
         residual = u_t + u * u_x - VISCOSITY * u_xx
         places = torch.cat([batch["start"], batch["wall"]])
         times = torch.cat([torch.zeros_like(batch["start"]), batch["wall_time"]])
