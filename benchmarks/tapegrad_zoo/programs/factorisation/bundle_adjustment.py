@@ -165,7 +165,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"cameras": 4, "points": 11, "observations": 37},
-        "cpu": {"cameras": 50, "points": 3000, "observations": 20_000},
+        "cpu": {"cameras": 100, "points": 10_000, "observations": 100_000},
         "cuda": {"cameras": 1000, "points": 200_000, "observations": 1_000_000},
     },
     cost=cost,

@@ -93,7 +93,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"rows": 7, "columns": 9, "rank": 3, "known": 29},
-        "cpu": {"rows": 6000, "columns": 3700, "rank": 16, "known": 50_000},
+        "cpu": {"rows": 6000, "columns": 3700, "rank": 16, "known": 200_000},
         "cuda": {"rows": 138_000, "columns": 27_000, "rank": 64, "known": 2_000_000},
     },
     cost=cost,

@@ -101,7 +101,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"rows": 9, "columns": 7, "rank": 3, "iterations": 3},
-        "cpu": {"rows": 400, "columns": 300, "rank": 16, "iterations": 5},
+        "cpu": {"rows": 800, "columns": 600, "rank": 16, "iterations": 5},
         "cuda": {"rows": 4096, "columns": 3000, "rank": 64, "iterations": 10},
     },
     cost=cost,
