@@ -30,7 +30,7 @@ FILES_ON_THE_HOST = tuple(
         "backend_registry", "bad_input", "bench", "bench_cheats", "bench_keras", "bench_reports", "bench_results",
         "bench_workloads", "casts_ahead", "compute_gradient", "extend", "faces", "function",
         "generic_kernels", "interop", "interrupts", "memory_info", "nest", "optimizers",
-        "optimizers_in_functions", "sweep_as_on_a_device", "transfers", "wrong_calls", "zoo",
+        "optimizers_in_functions", "sweep_as_on_a_device", "transfers", "translation", "wrong_calls", "zoo",
     )
 )  # fmt: skip
 
