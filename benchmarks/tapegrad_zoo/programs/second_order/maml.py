@@ -139,7 +139,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"tasks": 3, "shots": 5, "questions": 7, "hidden": 6},
-        "cpu": {"tasks": 25, "shots": 10, "questions": 10, "hidden": 40},
+        "cpu": {"tasks": 100, "shots": 10, "questions": 10, "hidden": 40},
         "cuda": {"tasks": 256, "shots": 20, "questions": 40, "hidden": 256},
     },
     cost=cost,

@@ -144,7 +144,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"points": 7, "border": 5, "hidden": 6, "layers": 2},
-        "cpu": {"points": 512, "border": 64, "hidden": 32, "layers": 4},
+        "cpu": {"points": 1024, "border": 64, "hidden": 32, "layers": 4},
         "cuda": {"points": 16_384, "border": 1024, "hidden": 128, "layers": 8},
     },
     cost=cost,
