@@ -126,7 +126,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"rows": 23, "features": 5, "slopes": 2, "groups": 4},
-        "cpu": {"rows": 50_000, "features": 20, "slopes": 3, "groups": 500},
+        "cpu": {"rows": 200_000, "features": 20, "slopes": 3, "groups": 1000},
         "cuda": {"rows": 1_000_000, "features": 40, "slopes": 4, "groups": 20_000},
     },
     cost=cost,

@@ -98,7 +98,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"rows": 17, "parts": 3, "width": 4},
-        "cpu": {"rows": 5000, "parts": 8, "width": 12},
+        "cpu": {"rows": 20_000, "parts": 8, "width": 12},
         "cuda": {"rows": 200_000, "parts": 32, "width": 32},
     },
     cost=cost,

@@ -97,7 +97,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"rows": 19, "features": 4, "outputs": 3},
-        "cpu": {"rows": 30_000, "features": 24, "outputs": 4},
+        "cpu": {"rows": 100_000, "features": 24, "outputs": 4},
         "cuda": {"rows": 1_000_000, "features": 64, "outputs": 16},
     },
     cost=cost,

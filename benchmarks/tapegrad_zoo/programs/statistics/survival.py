@@ -81,7 +81,7 @@ def cost(dims: Dims) -> Cost:
 
 
 PROGRAM = Program(
-    summary="Cox partial likelihood with splines: 8 strata of 100000 people, 32 features",
+    summary="Cox partial likelihood with splines: 8 strata of 200000 people, 32 features",
     kind=Kind.GRADIENT,
     make=make,
     on_tapegrad=on_tapegrad,
@@ -89,8 +89,8 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"strata": 2, "people": 13, "features": 5},
-        "cpu": {"strata": 4, "people": 5000, "features": 16},
-        "cuda": {"strata": 8, "people": 100_000, "features": 32},
+        "cpu": {"strata": 4, "people": 20_000, "features": 16},
+        "cuda": {"strata": 8, "people": 200_000, "features": 32},
     },
     cost=cost,
 )

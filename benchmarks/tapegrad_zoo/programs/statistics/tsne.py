@@ -85,7 +85,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"points": 13},
-        "cpu": {"points": 700},
+        "cpu": {"points": 1000},
         "cuda": {"points": 8192},
     },
     cost=cost,
