@@ -209,6 +209,20 @@ def check_count(name: str, value: Any, function: str = "", least: int = 0) -> in
     return found
 
 
+_MOST_ROUNDS = 100_000
+
+
+def check_rounds(name: str, value: int, function: str) -> None:
+    """Raise an error if a function would repeat its work more often than anyone can wait for.
+
+    >>> check_rounds("m", 3, "polyint")
+    """
+    if value > _MOST_ROUNDS:
+        raise ArgumentError(
+            f"The argument {name} of {function} must be at most {_MOST_ROUNDS:,}. Got {value}."
+        )
+
+
 def check_flag(name: str, value: Any, function: str = "") -> None:
     """Raise an error unless `value` is true or false without doubt.
 

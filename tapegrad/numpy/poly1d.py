@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_rounds
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy import polynomials
@@ -141,6 +142,7 @@ class poly1d:  # noqa: N801 -- NumPy's name
     def __pow__(self, val: int) -> poly1d:
         if val != int(val) or val < 0:
             raise ArgumentError(f"The power of a polynomial must be an integer >= 0. Got {val!r}.")
+        check_rounds("val", val, "the power of a polynomial")
         result = poly1d(as_array(np.array([1]), self._coeffs))
         for _ in range(int(val)):
             result = result * self

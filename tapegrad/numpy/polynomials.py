@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_rounds
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy import linalg
@@ -129,7 +130,7 @@ def polyder(p: Any, m: int = 1) -> Any:
         raise ArgumentError(f"polyder needs m >= 0. Got {m}.")
     x = as_array(p)
     x = with_dtype(x, np.result_type(dtype_of(x), "int64")) if m else x
-    for _ in range(m):
+    for _ in range(min(m, x.shape[0])):  # after that many, nothing is left
         count = x.shape[0]
         x = x[: max(count - 1, 0)] * _falling(x, count - 1)
     return x
@@ -146,6 +147,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     >>> polyint([3, 2]).tolist()
     [1.5, 2.0, 0.0]
     """
+    check_rounds("m", m, "polyint")
     x = floating(p) if m else as_array(p)
     constants = [0.0] * m if k is None else ravel(as_array(k, x))
     for step in range(m):

@@ -83,6 +83,27 @@ def test_integers_of_every_kind_are_sizes(size: Any) -> None:
     assert tf.one_hot([0], size).shape == (1, 2)
 
 
+ROUNDS: dict[str, Callable[[], Any]] = {
+    "polyint": lambda: tnp.polyint([1.0, 2.0], 2**31),
+    "the power of a polynomial": lambda: tnp.poly1d([1.0, 1.0]) ** 2**31,
+    "the power of a series": lambda: tnp.polynomial.polynomial.polypow([1.0, 1.0], 2**31),
+    "the integral of a series": lambda: tnp.polynomial.legendre.legint([1.0, 2.0], 2**31),
+    "antiderivative": (
+        lambda: tf.scipy.interpolate.CubicSpline([0.0, 1.0], [1.0, 2.0]).antiderivative(2**31)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_work_without_end_is_refused(name: str) -> None:
+    with pytest.raises(TapegradError, match=f"of {name} must be at most 100,000"):
+        ROUNDS[name]()
+
+
+def test_more_derivatives_than_terms_leave_nothing() -> None:
+    assert tnp.polyder([1.0, 2.0, 3.0], 2**31).shape == (0,)
+
+
 TOO_LARGE: dict[str, Callable[[], Any]] = {
     "diff": lambda: tnp.diff(x(), n=2**70),
     "lrn": lambda: tf.nn.lrn(x(), depth_radius=2**70),

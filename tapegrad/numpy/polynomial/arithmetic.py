@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_whole, described, is_whole
+from tapegrad.core.argument_checks import check_rounds, check_whole, described, is_whole
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
@@ -95,6 +95,7 @@ class Arithmetic(Basis):
                 f"The power of a series must be an integer >= 0. Got {described(pow)}."
             )
         pow = check_whole("pow", pow)
+        check_rounds("pow", pow, "the power of a series")
         if maxpower is not None and pow > maxpower:
             raise ArgumentError(f"The power {pow} exceeds maxpower={maxpower}. Raise maxpower.")
         (c,) = series(c)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_whole, described, is_whole
+from tapegrad.core.argument_checks import check_rounds, check_whole, described, is_whole
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
@@ -61,6 +61,7 @@ class Family(Arithmetic, Evaluation):
         [1.0, 2.0, 3.0]
         """
         c, axis, times = _moved(c, m, axis, "integral")
+        check_rounds("m", times, "the integral of a series")
         constants = list(k) if np.ndim(k) else [k]
         if len(constants) > times:
             raise ArgumentError(f"An integral of order {times} needs {times} constants. Got {k!r}.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_rounds
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.interpolate.common import (
@@ -165,6 +166,7 @@ class BSpline(Piecewise):
         """Return the antiderivative as a spline of higher degree; it is 0 at the first knot."""
         if nu < 0:
             return self.derivative(-nu)
+        check_rounds("nu", nu, "antiderivative")
         t, c, k = self.t, self.c[: self.t.shape[0] - self.k - 1], self.k
         for _ in range(nu):
             areas = cumsum(c * as_columns(t[k + 1 :] - t[: -k - 1], c), axis=0) / float(k + 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_rounds
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.interpolate.common import (
     as_columns,
@@ -154,6 +155,7 @@ class PPoly(Piecewise):
         """Return the `nu`-fold antiderivative, which is 0 at the first breakpoint."""
         if nu < 0:
             return self.derivative(-nu)
+        check_rounds("nu", nu, "antiderivative")
         c, steps = self.c, diff(self.x)
         for _ in range(nu):
             order = c.shape[0]
