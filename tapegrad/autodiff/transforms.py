@@ -54,7 +54,7 @@ def value_and_grad(
         args, sources = _inputs(args, argnums)
         with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(sources, f))
-            result = f(*args, **kwargs)
+            result = f(*_apart(args, sources), **kwargs)
         value, aux = result if has_aux else (result, None)
         _check_scalar(value, f, tape)
         gradient = tape.gradient(value, sources, unconnected_gradients=_ZERO)
@@ -97,7 +97,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
         floating = [x for x in flat if x.dtype.is_differentiable]
         if floating:
             tape.watch(floating)
-        value = f(*args)
+        value = f(*_apart(args, sources))
 
     def pullback(cotangents: Any) -> Any:
         found = iter(tape.gradient(value, floating, cotangents, _ZERO))
@@ -148,7 +148,7 @@ def jacobian(
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
         with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(source, f))
-            value = f(*fixed, **kwargs)
+            value = f(*_apart(fixed, source), **kwargs)
         if mode is None and _forward_pays(value, source):
             return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
         return tape.jacobian(value, source, _ZERO, chunk_size=chunk_size)
@@ -217,7 +217,7 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
         outer.watch(source)
         with TransformTape(watch_accessed_variables=False) as inner:
             inner.watch(source)
-            value = f(source)
+            value = f(*_apart((source,), source))
         _check_scalar(value, f, inner)
         gradient = inner.gradient(value, source, unconnected_gradients=_ZERO)
     return outer.gradient(gradient, source, _array_like(v), _ZERO)
@@ -243,6 +243,26 @@ def _inputs(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[
     if isinstance(argnums, int):
         return fresh, fresh[argnums]
     return fresh, tuple(fresh[number] for number in wanted)
+
+
+def _apart(args: tuple[Any, ...], sources: Any) -> tuple[Any, ...]:
+    """Return the arguments for the function, with other tensors of the same values as sources.
+
+    If the function writes to its argument, the source still stands for the value before.
+    """
+    if len(args) == 1 and type(args[0]) is Tensor:  # the usual case: it is the source
+        return (wrap(args[0].array, args[0].node),)
+    own = {id(leaf) for leaf in nest.flatten(sources)}
+
+    def other(leaf: Any) -> Any:
+        if id(leaf) not in own or isinstance(leaf, Variable):
+            return leaf
+        return Batched(leaf.tensor, leaf.level) if is_batched(leaf) else wrap(leaf.array, leaf.node)
+
+    return tuple(
+        nest.map_structure(other, arg) if any([id(x) in own for x in nest.flatten(arg)]) else arg
+        for arg in args
+    )
 
 
 def _array_like(arg: Any) -> Any:

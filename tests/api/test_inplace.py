@@ -353,3 +353,44 @@ def test_sparse_read_has_a_sparse_gradient():
         y = v.sparse_read([2, 2])
 
     assert isinstance(tape.gradient(y, v), IndexedSlices)
+
+
+def write_to_argument(x):
+    x[1:] *= 3.0
+    y = x[:1]
+    y += x[1:2]
+    return reduce_sum(x * x)
+
+
+EXPECTED_GRADIENT, EXPECTED_HESSIAN = [14.0, 78.0, 36.0], [[2, 6, 0], [6, 36, 0], [0, 0, 18]]
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        tapegrad.grad,
+        lambda f: lambda x: tapegrad.grad(f, (0,))(x)[0],
+        lambda f: lambda x: tapegrad.value_and_grad(f)(x)[1],
+        lambda f: lambda x: tapegrad.vjp(f, x)[1](tapegrad.constant(1.0, "float64")),
+        lambda f: tapegrad.jacobian(f, mode="reverse"),
+        lambda f: tapegrad.jacobian(f, mode="forward"),
+        lambda f: tapegrad.jacobian(f),
+        lambda f: lambda x: tapegrad.vmap(tapegrad.grad(f))(x[None])[0],
+        lambda f: tapegrad.grad(tapegrad.function(f)),
+        lambda f: lambda x: tapegrad.grad(lambda parts: f(parts["x"]))({"x": x})["x"],
+    ],
+)
+def test_transforms_differentiate_by_the_argument_before_it_is_written(gradient):
+    x = constant(1.0, 2.0, 2.0)
+
+    assert gradient(write_to_argument)(x).numpy().tolist() == EXPECTED_GRADIENT
+    assert x.numpy().tolist() == [1.0, 2.0, 2.0]
+
+
+def test_second_derivatives_by_an_argument_that_is_written():
+    x = constant(1.0, 2.0, 2.0)
+
+    assert tapegrad.hessian(write_to_argument)(x).numpy().tolist() == EXPECTED_HESSIAN
+    for column, direction in zip(EXPECTED_HESSIAN, np.eye(3), strict=True):
+        found = tapegrad.hvp(write_to_argument, x, tapegrad.constant(direction))
+        assert found.numpy().tolist() == column
