@@ -323,8 +323,14 @@ def recompute_grad(f: Function) -> Function:
     @custom_gradient
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        before = [_content(x) for x in nest.flatten(args)]
         with _without_tapes():
             value = f(*args, **kwargs)
+        if any([_content(x) is not old for x, old in zip(nest.flatten(args), before, strict=True)]):
+            raise ArgumentError(
+                "recompute_grad runs the function again for the gradient, so the function must not "
+                "write to its arguments. Write to a copy: x = x.copy()."
+            )
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
             with computing_again():
@@ -353,6 +359,13 @@ def recompute_grad(f: Function) -> Function:
         return wrapped(*args, **kwargs)
 
     return call
+
+
+def _content(value: Any) -> Any:
+    """Return what a write to a tensor replaces."""
+    if isinstance(value, Tensor):
+        return value.array
+    return value.tensor if batching.is_batched(value) else None
 
 
 def _is_floating(value: Any) -> bool:

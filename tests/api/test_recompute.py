@@ -202,3 +202,14 @@ def test_C14_no_gradient_marks_a_primitive(x, primitive):
     tape, y = record(primitive, x)
 
     assert tape.gradient(y, x) is None
+
+
+def test_a_function_that_writes_to_its_argument_is_refused():
+    def f(x):
+        x[1:] *= 3.0
+        return tf.reduce_sum(x * x)
+
+    x = tf.constant([1.0, 2.0])
+    for transform in (tf.grad, lambda f: tf.vmap(tf.grad(lambda x: f(x * 1.0)))):
+        with pytest.raises(tf.errors.ArgumentError, match="must not write to its arguments"):
+            transform(tf.recompute_grad(f))(x if transform is tf.grad else x[None])
