@@ -14,15 +14,17 @@ ROBUST = 1.0
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
     cameras, points, seen = dims["cameras"], dims["points"], dims["observations"]
-    rotation = rng.standard_normal((cameras, 3)) * 0.2
+    # All batches see one scene, whatever their seed.
+    fixed = np.random.default_rng(1)
+    rotation = fixed.standard_normal((cameras, 3)) * 0.2
     shift = np.concatenate(
-        [0.3 * rng.standard_normal((cameras, 2)), np.full((cameras, 1), -6.0)], 1
+        [0.3 * fixed.standard_normal((cameras, 2)), np.full((cameras, 1), -6.0)], 1
     )
     lens = np.stack(
         [
-            rng.uniform(450, 550, cameras),
-            rng.standard_normal(cameras) * 1e-2,
-            rng.standard_normal(cameras) * 1e-3,
+            fixed.uniform(450, 550, cameras),
+            fixed.standard_normal(cameras) * 1e-2,
+            fixed.standard_normal(cameras) * 1e-3,
         ],
         1,
     )
@@ -30,15 +32,15 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         "rotation": rotation,
         "shift": shift,
         "lens": lens,
-        "points": rng.uniform(-1, 1, (points, 3)),
+        "points": fixed.uniform(-1, 1, (points, 3)),
     }
     camera, point = rng.integers(0, cameras, seen), rng.integers(0, points, seen)
     # What each camera sees of its points, as the model itself projects them, and noise.
-    p = _projected(params, camera, point)
+    projected = _projected(params, camera, point)
     batch = {
         "camera": camera,
         "point": point,
-        "pixel": p + 2.0 * rng.standard_normal((seen, 2)),
+        "pixel": projected + 2.0 * rng.standard_normal((seen, 2)),
         "confidence": rng.uniform(0.5, 1.5, seen),
     }
     return params, batch
