@@ -50,7 +50,7 @@ def on_tapegrad(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         now = before
         seen = []
         for t in range(dims["steps"]):
-            after = 2.0 * now - damping * before + speed * laplacian(now)
+            after = 2.0 * now - before + speed * laplacian(now)
             shot = tf.broadcast_to(batch["wavelet"][t], [shots])
             after = tf.tensor_scatter_nd_add(after, places, shot)
             before, now = damping * now, damping * after
@@ -78,7 +78,7 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
         def step(carry: Any, pulse: Any) -> Any:
             before, now = carry
-            after = 2 * now - damping * before + speed * laplacian(now)
+            after = 2 * now - before + speed * laplacian(now)
             after = after.at[every, SOURCE_ROW, batch["columns"]].add(pulse)
             after = damping * after
             return (damping * now, after), after[:, RECEIVER_ROW, :]
@@ -109,7 +109,7 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         before = now = damping.new_zeros(shots, depth, width)
         seen = []
         for pulse in batch["wavelet"].unbind():
-            after = 2 * now - damping * before + speed * laplacian(now) + pulse * source
+            after = 2 * now - before + speed * laplacian(now) + pulse * source
             before, now = damping * now, damping * after
             seen.append(now[:, RECEIVER_ROW])
         return functional.mse_loss(torch.stack(seen), batch["recorded"])
