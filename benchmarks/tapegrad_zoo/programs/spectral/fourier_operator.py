@@ -148,7 +148,7 @@ def cost(dims: Dims) -> Cost:
     products = 2.0 * width**2 * points + 8.0 * width**2 * kept
     transforms = 10.0 * width * points * np.log2(dims["rows"] * dims["columns"]) / 2
     operations = layers * (3 * products + 2 * transforms) + 12.0 * width**2 * points
-    return Cost(bytes=layers * 32.0 * width * points, operations=operations)
+    return Cost(bytes=layers * 20.0 * width * points, operations=operations)
 
 
 PROGRAM = Program(
