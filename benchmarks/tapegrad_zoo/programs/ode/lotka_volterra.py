@@ -104,7 +104,7 @@ PROGRAM = Program(
     on_torch=on_torch,
     sizes={
         "check": {"habitats": 3, "steps": 7},
-        "cpu": {"habitats": 1000, "steps": 60},
+        "cpu": {"habitats": 4000, "steps": 60},
         "cuda": {"habitats": 200000, "steps": 100},
     },
     cost=cost,
