@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad_zoo.program import Arrays, Cost, Dims, Half, Kind, Optimizer, Program, Values
 
-NEAR, SPAN = 2.0, 4.0
+NEAR, SPAN = 0.2, 0.8
 
 
 def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
