@@ -64,29 +64,31 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
     import jax
     import jax.numpy as jnp
 
+    def moments(f: Any) -> Any:
+        density = sum(f)
+        ux = (f[1] - f[3] + f[5] - f[6] - f[7] + f[8]) / density
+        uy = (f[2] - f[4] + f[5] + f[6] - f[7] - f[8]) / density
+        return density, ux, uy
+
     def loss(params: Arrays, batch: Arrays) -> Any:
-        start = batch["densities"]
-        speeds = jnp.asarray(SPEEDS, start.dtype)
-        weights = jnp.asarray(WEIGHTS, start.dtype)[:, None, None]
         solid = jax.nn.sigmoid(params["solid"])
 
-        def moments(f: Any) -> Any:
-            density = jnp.sum(f, axis=0)
-            return density, jnp.einsum("ic,iyx->cyx", speeds, f, precision="highest") / density
-
         def step(_: Any, f: Any) -> Any:
-            moved = [jnp.roll(f[i], (cy, cx), (0, 1)) for i, (cx, cy) in enumerate(SPEEDS)]
-            f = jnp.stack(moved)
-            density, flow = moments(f)
-            flow = flow.at[0].add(FORCE)
-            along = 3 * jnp.einsum("ic,cyx->iyx", speeds, flow, precision="highest")
-            square = 1.5 * jnp.sum(flow**2, axis=0)
-            still = weights * density * (1 + along + 0.5 * along**2 - square)
-            collided = f - RELAXATION * (f - still)
-            return (1 - solid) * collided + solid * f[jnp.array(OPPOSITE)]
+            f = [jnp.roll(g, (cy, cx), (0, 1)) for g, (cx, cy) in zip(f, SPEEDS)]
+            density, ux, uy = moments(f)
+            ux = ux + FORCE
+            slow = 1 - 1.5 * (ux * ux + uy * uy)
+            after = []
+            for i, ((cx, cy), weight) in enumerate(zip(SPEEDS, WEIGHTS)):
+                along = cx * ux + cy * uy
+                still = weight * density * (slow + along * (3 + 4.5 * along))
+                collided = f[i] + RELAXATION * (still - f[i])
+                after.append((1 - solid) * collided + solid * f[OPPOSITE[i]])
+            return tuple(after)
 
-        _, flow = moments(jax.lax.fori_loop(0, dims["steps"], step, start))
-        return jnp.mean((flow - batch["target"]) ** 2)
+        f = jax.lax.fori_loop(0, dims["steps"], step, tuple(batch["densities"]))
+        _, ux, uy = moments(f)
+        return jnp.mean((jnp.stack([ux, uy]) - batch["target"]) ** 2)
 
     return loss
 
@@ -95,26 +97,28 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
     import torch
     from torch.nn import functional
 
+    def moments(f: Any) -> Any:
+        density = f.sum(0)
+        ux = (f[1] - f[3] + f[5] - f[6] - f[7] + f[8]) / density
+        uy = (f[2] - f[4] + f[5] + f[6] - f[7] - f[8]) / density
+        return density, ux, uy
+
     def loss(params: Arrays, batch: Arrays) -> Any:
-        f = batch["densities"]
-        speeds, weights = f.new_tensor(SPEEDS), f.new_tensor(WEIGHTS)[:, None, None]
         solid = torch.sigmoid(params["solid"])
-        opposite = list(OPPOSITE)
-        push = f.new_tensor([FORCE, 0.0])[:, None, None]
-
-        def moments(f: Any) -> Any:
-            density = f.sum(0)
-            return density, torch.einsum("ic,iyx->cyx", speeds, f) / density
-
+        f = batch["densities"]
         for _ in range(dims["steps"]):
             f = torch.stack([f[i].roll((cy, cx), (0, 1)) for i, (cx, cy) in enumerate(SPEEDS)])
-            density, flow = moments(f)
-            flow = flow + push
-            along = 3 * torch.einsum("ic,cyx->iyx", speeds, flow)
-            still = weights * density * (1 + along + 0.5 * along**2 - 1.5 * flow.square().sum(0))
-            collided = torch.lerp(f, still, RELAXATION)
-            f = torch.lerp(collided, f[opposite], solid)
-        return functional.mse_loss(moments(f)[1], batch["target"])
+            density, ux, uy = moments(f)
+            ux = ux + FORCE
+            slow = 1 - 1.5 * (ux * ux + uy * uy)
+            still = []
+            for (cx, cy), weight in zip(SPEEDS, WEIGHTS):
+                along = cx * ux + cy * uy
+                still.append(weight * density * (slow + along * (3 + 4.5 * along)))
+            collided = torch.lerp(f, torch.stack(still), RELAXATION)
+            f = torch.lerp(collided, torch.stack([f[i] for i in OPPOSITE]), solid)
+        _, ux, uy = moments(f)
+        return functional.mse_loss(torch.stack([ux, uy]), batch["target"])
 
     return loss
 
