@@ -124,7 +124,8 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         x = batch["position"]
         free = torch.ones_like(x[:, :1, :1])
         free[0] = 0
-        gravity = x.new_tensor([0.0, 0.0, -GRAVITY])
+        gravity = torch.zeros_like(x[0, 0])
+        gravity[2] = -GRAVITY
         pad = functional.pad
 
         def forces(x: Any, v: Any) -> Any:
