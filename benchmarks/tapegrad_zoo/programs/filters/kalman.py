@@ -105,7 +105,7 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         for values, trust in zip(series.unbind(1), batch["trust"].unbind(1)):
             mean, spread = a @ mean, a @ spread @ a.T + q
             surprise, noise = values[:, :, None] - c @ mean, r / trust[:, None, None]
-            factor = torch.linalg.cholesky(c @ spread @ c.T + noise)
+            factor = torch.linalg.cholesky_ex(c @ spread @ c.T + noise).L
             gain = torch.cholesky_solve(c @ spread, factor).mT
             white = torch.linalg.solve_triangular(factor, surprise, upper=False)
             mean = torch.baddbmm(mean, gain, surprise)
