@@ -173,7 +173,7 @@ PROGRAM = Program(
             "width": 9,
             "growth": 2,
             "blocks": 2,
-            "layers": 3,
+            "layers": 2,
             "classes": 5,
         },
         "cpu": {

@@ -197,7 +197,7 @@ PROGRAM = Program(
             "height": 16,
             "width": 22,
             "channels": 4,
-            "blocks": 5,
+            "blocks": 4,
             "classes": 5,
         },
         "cpu": {

@@ -29,6 +29,7 @@ def make(rng: np.random.Generator, dims: Dims) -> tuple[Values, Values]:
         "read_key": weights(channels, width),
         "read_value": weights(channels, width),
         "read_out": weights(width, width),
+        "last_norm": norm(width),
         "classes": weights(width, CLASSES),
     }
     for name in ("read", *(f"self{i}" for i in range(dims["layers"]))):
@@ -97,7 +98,8 @@ def on_tapegrad(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
             x = read(p, x, inputs)
             for i in range(dims["layers"]):
                 x = attend(p, f"self{i}", x)
-        logits = np.astype(np.mean(x, axis=1) @ half(p["classes"]), p["classes"].dtype)
+        x = np.mean(norm(x, p["last_norm"]), axis=1)
+        logits = np.astype(x @ half(p["classes"]), p["classes"].dtype)
         right = logits[np.arange(dims["batch"]), batch["labels"]]
         top = logits.max(-1)
         return np.mean(np.log(np.exp(logits - top[:, None]).sum(-1)) + top - right)
@@ -148,7 +150,8 @@ def on_jax(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
             return x, None
 
         x, _ = jax.lax.scan(one_round, x, length=dims["rounds"])
-        logits = (jnp.mean(x, 1) @ half(p["classes"])).astype(p["classes"].dtype)
+        x = jnp.mean(norm(x, p["last_norm"]), 1)
+        logits = (x @ half(p["classes"])).astype(p["classes"].dtype)
         picked = jnp.take_along_axis(jax.nn.log_softmax(logits), batch["labels"][:, None], 1)
         return -jnp.mean(picked)
 
@@ -197,7 +200,8 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
             x = read(p, x, k, v)
             for i in range(dims["layers"]):
                 x = attend(p, f"self{i}", x)
-        logits = (x.mean(1) @ half(p["classes"])).to(p["classes"].dtype)
+        x = norm(x, p["last_norm"]).mean(1)
+        logits = (x @ half(p["classes"])).to(p["classes"].dtype)
         return functional.cross_entropy(logits, batch["labels"])
 
     return loss
