@@ -68,6 +68,12 @@ def arrays_of(variables: Iterable[Variable]) -> list[Array]:
             return [*map(array_of, variables)]
 
 
+def note_overwriting(variables: Iterable[Variable]) -> None:
+    """Let other threads see that the arrays of variables have new values; needs the lock."""
+    for variable in variables:
+        variable.overwritten += 1
+
+
 def store(variables: Sequence[Variable], arrays: Sequence[Array]) -> None:
     """Replace the arrays of several variables at once.
 

@@ -9,7 +9,15 @@ from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.commit import Part, Progress, apply_parts, deferring_signals, restoring, store
+from tapegrad.core.commit import (
+    Part,
+    Progress,
+    apply_parts,
+    deferring_signals,
+    note_overwriting,
+    restoring,
+    store,
+)
 from tapegrad.core.observed import Observed
 from tapegrad.core.out_of_memory import attempt, recover
 from tapegrad.core.recorder import EMPTY, using_stack
@@ -260,6 +268,9 @@ class Optimizer(Observed):
         # Python code launches the kernels of a group, which write in place.
         with updating, restoring(places), deferring_signals() if plan.groups else nullcontext():
             self._apply_plan(plan, rule, pairs, gradients, factor, rate)
+            if other_threads():
+                for group in plan.groups:
+                    note_overwriting(group.places)
 
     def _apply_plan(
         self,

@@ -2,8 +2,8 @@
 
 A program computes without a lock. Its last act is one call in C, which overwrites the arrays that
 nothing else holds and replaces the others. If there are other threads, that call first checks that
-none of them has assigned to the variables meanwhile or holds such an array. If one has, nothing has
-changed, and the program runs again.
+none of them has assigned to the variables or overwritten them meanwhile, or holds such an array. If
+one has, nothing has changed, and the program runs again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tapegrad.core.commit import (
     array_of,
     arrays_of,
     deferring_signals,
+    note_overwriting,
     remove_array,
     set_array,
     store,
@@ -103,6 +104,7 @@ class Replay:
 
     def _attempt(self, inputs: Sequence[Array], anew: bool) -> Sequence[Array] | None:
         """Run; return None if another thread has assigned to a variable or holds an array."""
+        seen = [variable.overwritten for variable in self._read]
         arrays = arrays_of(self._read)
         if self._defers:
             (outputs, held, writes, checks), _ = self._run.prepare(inputs, arrays, anew)
@@ -118,7 +120,11 @@ class Replay:
             map(set_array, self._written, held),
         )
         with updating:
+            if seen != [variable.overwritten for variable in self._read]:
+                return None
             failed = next(filter(None, steps), None)
+            if writes and failed is None:
+                note_overwriting(self._written)
         if failed is None:
             return outputs  # type: ignore[no-any-return]
         if failed is True:
@@ -179,4 +185,5 @@ class Launching:
             back = map(set_array, self._read, withheld.values())
             deque(chain(back, map(set_array, self._written, held)), 0)
             withheld.clear()
+            note_overwriting(self._written)
         return outputs  # type: ignore[no-any-return]

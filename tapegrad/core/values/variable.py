@@ -57,7 +57,13 @@ class Variable(HasArray):
         "array",
         "name",
         "number",
+        "overwritten",
     )
+    overwritten: int
+    """How often a program or an optimizer has written to the array, while there were threads.
+
+    The array is the same object then. Whoever read it before has an old value nevertheless.
+    """
 
     trainable: bool = observed_slot("_trainable")
     constraint: Callable[[Tensor], Any] | None = observed_slot("_constraint")
@@ -78,6 +84,7 @@ class Variable(HasArray):
         if callable(initial_value) and not isinstance(initial_value, Tensor | Variable):
             initial_value = initial_value()
         self.number = _next_number()
+        self.overwritten = 0
         self.array: Array = _initial_array(initial_value, dtype)
         self._trainable = True if trainable is None else bool(trainable)
         self.name = f"{name or 'Variable'}:0"
