@@ -56,9 +56,8 @@ def main(argv: Sequence[str]) -> int:
 def _run_zoo(argv: Sequence[str]) -> int:
     """Run the programs of the zoo, which are in the repository and not in the wheel."""
     try:
-        zoo = importlib.import_module(
-            "tapegrad_zoo.__main__"
-        )  # absent where the wheel is installed
+        # Imported here because an installed wheel does not have it.
+        zoo = importlib.import_module("tapegrad_zoo.__main__")
     except ImportError as error:
         raise ArgumentError(
             "--zoo needs a checkout of the repository, in which benchmarks/tapegrad_zoo has the "
