@@ -24,8 +24,10 @@ def prefix(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def nothing_waits_afterwards() -> Any:
+def nothing_else_waits() -> Any:
+    """Set aside what earlier tests have left, which may end during a test."""
     before = list(ON_WRITE)
+    ON_WRITE.clear()
     yield
     ON_WRITE[:] = before
 
