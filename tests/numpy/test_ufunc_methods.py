@@ -174,7 +174,7 @@ REFUSALS = {
     "np.add.reduceat(t, [5])": "add.reduceat needs indices from 0 to 1",
     "np.lib.stride_tricks.sliding_window_view(t, 3)": "A window of 3 does not fit",
     "np.lib.stride_tricks.sliding_window_view(t, (1, 1))": "needs one axis per window size",
-    "np.lib.stride_tricks.sliding_window_view(t, 1, writeable=True)": "Windows of tensors are read-only",
+    "np.lib.stride_tricks.sliding_window_view(t, 1, writeable=True)": "Windows .* are read-only",
     "np.polynomial.polynomial.polyval2d(t, t[:1], t[None])": "must have the same shape",
     "np.matmul(t[None], t[:, None], axes=[(0, 1)])": "matmul takes axes= for two inputs",
     "np.matmul(t, t, dtype='int64')": "matmul cannot cast float64 to int64",
