@@ -12,6 +12,7 @@ from tapegrad_cupy.capabilities import CAPABILITIES
 from tapegrad_cupy.kernels.kernel_table import KernelTable
 from tapegrad_cupy.kernels.table import KERNELS, REPLAYED
 from tapegrad_cupy.libraries import libraries
+from tapegrad_cupy.runtime.array_limits import check_dimensions
 from tapegrad_cupy.runtime.device_to_host import copy_to_host
 from tapegrad_cupy.runtime.memory import CudaMemory, copy_to_device
 from tapegrad_cupy.runtime.namespace import CupyNamespace
@@ -43,6 +44,7 @@ class CupyBackend:
         return dtype
 
     def from_host(self, value: np.ndarray, device: str) -> Any:
+        check_dimensions(value.shape)
         with cupy.cuda.Device(self._devices.index(device)):
             return copy_to_device(value)
 

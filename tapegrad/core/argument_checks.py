@@ -5,15 +5,19 @@ Every check reads Python values, dtypes and shapes only. None reads a value from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError, ArgumentKindError, OutOfRangeError
+from tapegrad.errors import ArgumentError, ArgumentKindError, OutOfRangeError, ShapeError
 
 LARGEST = 2**63 - 1
 """The largest size, axis or count: they are 64-bit integers in every library below."""
+
+MOST_ELEMENTS = 2**57
+"""No address space holds more elements. Counts of bytes up to here fit into 64 bits."""
 
 _TEXT = (str, bytes, bytearray)
 _FRACTIONAL = (float, complex, np.floating, np.complexfloating)
@@ -209,17 +213,31 @@ def check_count(name: str, value: Any, function: str = "", least: int = 0) -> in
     return found
 
 
+def check_elements(function: str, shape: Sequence[int]) -> None:
+    """Raise an error, before anything is allocated, if no memory can hold a result of this shape.
+
+    Some libraries compute sizes in 64 bits without a check, so that a huge array appears small.
+
+    >>> check_elements("zeros", (2**20, 2**20))
+    """
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ShapeError(
+            f"{function} cannot make a result of shape {tuple(shape)}. No memory holds more than "
+            f"2**{MOST_ELEMENTS.bit_length() - 1} elements."
+        )
+
+
 _MOST_ROUNDS = 100_000
 
 
-def check_rounds(name: str, value: int, function: str) -> None:
+def check_rounds(name: str, value: int, function: str, most: int = _MOST_ROUNDS) -> None:
     """Raise an error if a function would repeat its work more often than anyone can wait for.
 
     >>> check_rounds("m", 3, "polyint")
     """
-    if value > _MOST_ROUNDS:
+    if value > most:
         raise ArgumentError(
-            f"The argument {name} of {function} must be at most {_MOST_ROUNDS:,}. Got {value}."
+            f"The argument {name} of {function} must be at most {most:,}. Got {value}."
         )
 
 

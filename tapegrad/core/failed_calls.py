@@ -22,6 +22,7 @@ from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
     IndexOutOfRangeError,
+    OutOfMemoryError,
     OutOfRangeError,
     ShapeError,
     TapegradError,
@@ -32,7 +33,7 @@ _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
 _CONVERSIONS = ("Expected numbers.", "Cannot turn ")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
-_OF_A_PRIMITIVE = re.compile(r"\w+ cannot take \w+\[")
+_OF_A_PRIMITIVE = re.compile(r"\w+ cannot (take \w+\[|make a result of shape)")
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
 
@@ -52,6 +53,9 @@ def explained(
     if _is_in_code_of_the_caller(error.__traceback__):
         return None
     arguments = _named(function, args, kwargs)
+    if isinstance(error, MemoryError):
+        title, got = title or _title(function, args), _listed(arguments)
+        return OutOfMemoryError(f"{title} found no room on the host for {got}: {text}.")
     if is_inner:
         title = title or _title(function, args)
         return None if text.startswith(f"{title} ") else _of_shapes(title, arguments, text)

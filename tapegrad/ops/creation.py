@@ -324,6 +324,7 @@ one_hot_p: Primitive = nondifferentiable(
         x, depth=depth, on=on, off=off, axis=axis + 1, dtype=dtype
     ),
 )
+one_hot_p.result_shape = lambda x, *, depth, **_: (*x.shape, depth)
 
 
 def one_hot(

@@ -295,3 +295,36 @@ def test_tolerances_of_isclose_may_be_tensors() -> None:
     found = tf.numpy.isclose(x, x + 0.5, rtol=tf.constant([0.0, 1.0]))
 
     assert found.numpy().tolist() == [False, True]
+
+
+# Shapes
+
+
+HUGE = {
+    "MeanIoU": lambda n: tf.keras.metrics.MeanIoU(num_classes=n),
+    "zeros": lambda n: tf.zeros([n, n]),
+    "one_hot": lambda n: tf.one_hot([0, 1], n * n),
+    "tile": lambda n: tf.tile(tf.ones([2, 2]), [n, n]),
+    "segments": lambda n: tf.math.unsorted_segment_sum(tf.ones([2, 8]), [0, 1], n * n),
+    "broadcasting": lambda n: tf.broadcast_to(1.0, [n, 1]) + tf.broadcast_to(1.0, [1, n]),
+    "matmul": lambda n: tf.broadcast_to(1.0, [n, 1]) @ tf.broadcast_to(1.0, [1, n]),
+}
+
+
+@pytest.mark.parametrize("size", [2**30, 2**31])
+@pytest.mark.parametrize("name", HUGE)
+def test_results_that_no_memory_holds_are_refused_at_once(name, size) -> None:
+    with pytest.raises(tf.errors.ShapeError, match=r"No memory holds|too large"):
+        HUGE[name](size)
+
+
+def test_the_limit_of_dimensions_is_named() -> None:
+    deep = np.zeros((1,) * 40, np.float32)
+
+    for call in (
+        lambda: tf.constant(deep),
+        lambda: tf.constant([1.0]) + deep,
+        lambda: tf.reshape(tf.constant([1.0]), deep.shape),
+    ):
+        with pytest.raises(tf.errors.ShapeError, match=r"at most 32 dimensions. Got 40"):
+            call()

@@ -14,6 +14,7 @@ from typing import Any
 from tapegrad.core.backend.capabilities import BindableKernel
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.primitive import (
+    EXPLAINED,
     Primitive,
     bind_any,
     broadcast_specs,
@@ -49,7 +50,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             result = kernels[type(array)](array)
         except KeyError:
             return _first_time(primitive, params, kernels, (array,), (x.node,))
-        except (ValueError, TypeError, OverflowError) as error:
+        except EXPLAINED as error:
             explain_failure(primitive, (array,), error)
         except MemoryError as error:
             again = partial(kernels[type(array)], array)
@@ -102,7 +103,7 @@ def two_operands(
             result = kernels[type(b)](x, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (x, b), (None, y.node))
-        except (ValueError, TypeError, OverflowError) as error:
+        except EXPLAINED as error:
             explain_failure(primitive, (x, b), error)
         except MemoryError as error:
             again = partial(kernels[type(b)], x, b)
@@ -137,7 +138,7 @@ def two_operands(
             result = kernels[type(a)](a, b)
         except KeyError:
             return _first_time(primitive, params, kernels, (a, b), (node1, node2))
-        except (ValueError, TypeError, OverflowError) as error:
+        except EXPLAINED as error:
             explain_failure(primitive, (a, b), error)
         except MemoryError as error:
             again = partial(kernels[type(a)], a, b)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
+from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
 from tapegrad.core.exact_key import exact_key
 from tapegrad.core.out_of_memory import recover
@@ -64,6 +65,9 @@ _DTYPE_COMPLAINTS = (
 )
 """Words of NumPy's and CuPy's errors about a dtype that a function does not support."""
 
+EXPLAINED = (ValueError, TypeError, OverflowError, RuntimeError)
+"""Errors of kernels that `explain_failure` raises again with the operands' types."""
+
 MOST_FAST = 1024
 """The most combinations of params for which a primitive caches a fast path."""
 
@@ -101,6 +105,8 @@ class Primitive:
         self.by_element = False
         self.shapes_vary = False
         """Whether the shapes of the results depend on the values of the operands."""
+        self.result_shape: Callable[..., tuple[int, ...]] | None = None
+        """Returns the shape of the result if a param other than `shape` can make it huge."""
         self.real_only = False
         self.selects = selects
         """Whether results may not depend on some values of the operands, such as infinities."""
@@ -158,7 +164,10 @@ class Primitive:
         except KeyError:
             if len(self._fast_by_params) >= MOST_FAST:
                 self._fast_by_params.clear()
-            fast = None if self.many or self.joint_vjp else self.make_fast(self, dict(params))
+            if "shape" in params:
+                check_elements(self.name, params["shape"])
+            is_general = self.many or self.joint_vjp or self.result_shape
+            fast = None if is_general else self.make_fast(self, dict(params))
             self._fast_by_params[key] = fast
             return fast
         except TypeError:  # a param is not hashable
@@ -332,10 +341,12 @@ def execute(
             if type(operand) is not array_type:
                 array_type = _dispatch_type(primitive, operands)
                 break
+    if primitive.result_shape is not None:
+        check_elements(primitive.name, primitive.result_shape(*operands, **params))
     try:
         kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
         result = kernel(*operands, **params)
-    except (ValueError, TypeError, OverflowError) as error:
+    except EXPLAINED as error:
         explain_failure(primitive, operands, error)
     except MemoryError as error:
         again = partial(kernel, *operands, **params)
@@ -376,6 +387,8 @@ def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Except
     about_dtypes = any(words in str(error) for words in _DTYPE_COMPLAINTS)
     if isinstance(error, TapegradError) or type(error).__module__ == "numpy.linalg":
         raise error
+    if isinstance(error, RuntimeError) and not _is_about_dimensions(error):
+        raise error
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     refuse_mixed_devices(primitive.name, arrays)
     if about_dtypes and isinstance(error, TypeError):
@@ -387,12 +400,19 @@ def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Except
     kind: type[Exception] = ArgumentTypeError
     if isinstance(error, OverflowError):
         kind = OutOfRangeError
+    elif isinstance(error, RuntimeError):
+        kind = ShapeError
     elif isinstance(error, ValueError):
         about_shapes = any(
             word in str(error) for word in ("shape", "size", "broadcast", "dimension")
         )
         kind = ShapeError if about_shapes else ArgumentError
     raise kind(f"{primitive.name} cannot take {came}: {error}") from error
+
+
+def _is_about_dimensions(error: RuntimeError) -> bool:
+    """Whether it is NumPy's error for more dimensions than its iterators support."""
+    return type(error) is RuntimeError and "dimensions" in str(error)
 
 
 def record(

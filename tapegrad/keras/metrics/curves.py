@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.argument_checks import check_rounds
 from tapegrad.core.files.limits import spend_rounds
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.losses.weighting import as_dtype_of
@@ -18,6 +19,7 @@ from tapegrad.ops.reduction.primitives import max as max_of, mean, sum as sum_of
 
 _CURVES = ("ROC", "PR", "PRGAIN")
 _METHODS = ("interpolation", "minoring", "majoring")
+_MOST_THRESHOLDS = 10_000_000
 
 
 class AUC(AtThresholds):
@@ -111,11 +113,16 @@ def _drawn(number: int, thresholds: Sequence[float] | None) -> list[float]:
         if any([not 0 <= t <= 1 for t in inner]):
             raise ArgumentError(f"The thresholds of AUC must be from 0 to 1. Got {thresholds!r}.")
     elif number > 1:
-        spend_rounds(number)  # a file may ask for any number
+        _check_number(number, "AUC")
         inner = [k / (number - 1) for k in range(1, number - 1)]
     else:
         raise ArgumentError(f"AUC takes num_thresholds of 2 or more. Got {number}.")
     return [-EPSILON, *inner, 1.0 + EPSILON]
+
+
+def _check_number(number: int, function: str) -> None:
+    spend_rounds(number)  # a file may ask for any number
+    check_rounds("num_thresholds", number, function, _MOST_THRESHOLDS)
 
 
 def _points(curve: str, tp: Any, fp: Any, tn: Any, fn: Any) -> tuple[Any, Any]:
@@ -173,7 +180,7 @@ class Constrained(AtThresholds):
                 f"{type(self).__name__} takes a value from 0 to 1 and num_thresholds above 0. "
                 f"Got {value!r} and {num_thresholds}."
             )
-        spend_rounds(num_thresholds)  # a file may ask for any number
+        _check_number(num_thresholds, type(self).__name__)
         steps = num_thresholds - 1
         self.value = value
         self.num_thresholds = num_thresholds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.argument_checks import check_whole, check_wholes
+from tapegrad.core.argument_checks import check_elements, check_whole, check_wholes
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
@@ -115,7 +115,9 @@ def resized(x: Any, axis: int, n: int) -> Any:
     index = (*[slice(None)] * axis, part, *[slice(None)] * (len(x.shape) - axis - 1))
     if n < x.shape[axis]:
         return slice_p(x, index=index)
-    return unslice_p(x, index=index, shape=(*x.shape[:axis], n, *x.shape[axis + 1 :]))
+    shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+    check_elements("A Fourier transform", shape)
+    return unslice_p(x, index=index, shape=shape)
 
 
 def _plan(

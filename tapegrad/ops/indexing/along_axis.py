@@ -47,6 +47,11 @@ scatter_along_axis_p.jvps(
     ),
     None,
 )
+scatter_along_axis_p.result_shape = lambda t, indices, *, axis, length, unique: (
+    *t.shape[:axis],
+    length,
+    *t.shape[axis + 1 :],
+)
 
 
 @take_along_axis_p.batch

@@ -91,6 +91,11 @@ take_p.jvps(lambda t, x2, *, axis: take_p(t, x2, axis=axis), None)
 take_add_p: Primitive = Primitive("take_add", scatter_sum)
 take_add_p.vjps(lambda t, x2, *, axis, size: take_p(t, x2, axis=axis), None)
 take_add_p.jvps(lambda t, x2, *, axis, size: take_add_p(t, x2, axis=axis, size=size), None)
+take_add_p.result_shape = lambda t, indices, *, axis, size: (
+    *t.shape[:axis],
+    size,
+    *t.shape[axis + len(indices.shape) :],
+)
 
 # take_p along axis 0, for gathers whose gradient may stay sparse.
 gather_rows_p = Primitive("gather_rows", lambda xp, x, indices: _take(xp, x, indices, axis=0))

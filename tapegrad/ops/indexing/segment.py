@@ -139,6 +139,7 @@ def _batch_reduction(primitive: Primitive) -> Callable[..., Any]:
 
 for _primitive in (segment_sum_p, segment_extreme_p, segment_prod_p):
     _primitive.batch(_batch_reduction(_primitive))
+    _primitive.result_shape = lambda x, ids, *, num, **_: (num, *x.shape[1:])
 
 
 @segment_take_p.batch

@@ -58,6 +58,9 @@ def _with_joint_batches(primitive: Primitive) -> Primitive:
 
 
 random_categoricals_p = _with_joint_batches(random_categorical_p)
+for _primitive in (random_categorical_p, random_categoricals_p):
+    # A kernel draws one number for each sample and class.
+    _primitive.result_shape = lambda state, x, *, num_samples, dtype: (*x.shape, num_samples)
 random_poissons_p = _with_joint_batches(random_poisson_p)
 random_gammas_p = _with_joint_batches(random_gamma_p)
 

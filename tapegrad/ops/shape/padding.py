@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_whole
+from tapegrad.core.argument_checks import check_elements, check_whole
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like, full_like_p, numpy_dtype_of
@@ -34,6 +34,7 @@ def pad(
     """
     x = as_operand(tensor)
     pairs = _pairs(paddings, len(x.shape))
+    check_elements("pad", [n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True)])
     if str(mode).upper() not in ("CONSTANT", *_MODES):
         raise ArgumentError(f"mode must be one of CONSTANT, {', '.join(_MODES)}. Got {mode!r}.")
     if mode.upper() == "CONSTANT":

@@ -16,6 +16,7 @@ import cupy
 from tapegrad_cupy.launch.cuda_source import THREADS, Source, compile_kernel, full_source
 from tapegrad_cupy.launch.launch import Kernel
 from tapegrad_cupy.launch.strided_layout import Layout, find_layout
+from tapegrad_cupy.runtime.array_limits import check_dimensions
 
 Array = Any
 Shape = tuple[int, ...]
@@ -76,6 +77,7 @@ def contiguous_copy(x: Array) -> Array:
 
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view of `x` if possible, otherwise a copy."""
+    check_dimensions(shape)
     if x._c_contiguous:
         return x.reshape(shape)
     try:

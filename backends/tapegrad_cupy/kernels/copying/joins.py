@@ -8,6 +8,7 @@ import cupy
 
 from tapegrad.core.backend.registry import by_name
 from tapegrad_cupy.kernels.copying.multi_copies import copy_many
+from tapegrad_cupy.runtime.array_limits import check_dimensions
 
 Array = Any
 _ndarray = cupy.ndarray
@@ -35,6 +36,7 @@ def stack(*arrays: Array, axis: int) -> Array:
     """Return the arrays joined along a new axis."""
     first = arrays[0]
     dtype, shape = first.dtype, first.shape
+    check_dimensions((*shape, len(arrays)))
     if any(array.dtype != dtype or array.shape != shape for array in arrays):
         return cupy.stack(arrays, axis=axis)
     result = cupy.ndarray((*shape[:axis], len(arrays), *shape[axis:]), dtype)

@@ -12,6 +12,7 @@ import cupy
 from tapegrad_cupy.launch.cuda_prelude import C_TYPES
 from tapegrad_cupy.launch.cuda_source import Source, compile_kernel, full_source
 from tapegrad_cupy.launch.launch import Kernel
+from tapegrad_cupy.runtime.array_limits import check_dimensions
 
 Array = Any
 
@@ -30,6 +31,7 @@ def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
     if strides is None:
         if len(_stretched) >= _MOST:
             _stretched.clear()
+        check_dimensions(shape)
         strides = _stretched[key] = cupy.broadcast_to(x, shape).strides
     return cupy.ndarray(shape, x.dtype, x.data, strides)
 
@@ -43,6 +45,7 @@ def take_slice(x: Array, *, index: tuple[Any, ...]) -> Array:
 
 
 def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+    check_dimensions(shape)
     if _is_all_zero_bits(value):
         return cupy.zeros(shape, dtype)  # the driver clears memory without a kernel
     array = cupy.ndarray(shape, dtype)

@@ -37,6 +37,7 @@ from tapegrad_cupy.launch.strided_layout import (
     is_dense,
     vector_length,
 )
+from tapegrad_cupy.runtime.array_limits import broadcast_shape
 
 Array = Any
 Run = Callable[[Sequence[Any]], Any]
@@ -217,7 +218,7 @@ def _plan(
     if any(output.name == "input" for output in outputs):
         raise UntraceableError("The result is one of the operands.")
     arrays = [operand for operand in operands if type(operand) is _ndarray]
-    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    shape = broadcast_shape([array.shape for array in arrays])
     itemsizes = [array.dtype.itemsize for array in arrays]
     order = _common_order(arrays, shape)
     if order is None:

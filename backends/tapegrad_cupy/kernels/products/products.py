@@ -13,6 +13,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad.core.argument_checks import check_elements
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
@@ -117,6 +118,7 @@ def _plan_and_run(
 def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
     shape = product_shape(first, second)[: None if b.ndim > 1 else -1]
+    check_elements("matmul", shape)
     dtype = cupy.result_type(a.dtype, b.dtype)
     if a.dtype != dtype or b.dtype != dtype:
         return _added(functools.partial(_promoted, dtype, transpose_a, transpose_b))
