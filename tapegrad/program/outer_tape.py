@@ -8,8 +8,7 @@ ordinary function, so outer tapes record it in the same way, to any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad.autodiff.custom_gradient import VariableLog
@@ -26,7 +25,7 @@ from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.indexing.gather import RowGradient
 from tapegrad.program.forward_backward import ForwardBackward
 from tapegrad.program.record.effects import silence
-from tapegrad.program.record.recording import Recorded, current_recording
+from tapegrad.program.record.recording import current_recording
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
@@ -216,13 +215,10 @@ class Pullback:
         leaves = nest.flatten((args, kwargs))
         flags = iter(wanted)
         sources = [(type(leaf) is Tensor and next(flags)) for leaf in leaves]
-        if current_recording() is None:
-            arrays = [tensor.array for tensor in held]
-            return call_with_arrays(  # type: ignore[no-any-return]
-                states, arrays, self._gradients, (args, kwargs), leaves, sources, variables, seeds
-            )
-        with _changing_nothing(states, held):
-            return self._gradients((args, kwargs), leaves, sources, variables, seeds)
+        arrays = [tensor.array for tensor in held]
+        return call_with_arrays(  # type: ignore[no-any-return]
+            states, arrays, self._gradients, (args, kwargs), leaves, sources, variables, seeds
+        )
 
     def _gradients(
         self,
@@ -251,23 +247,3 @@ class Pullback:
 def _own(x: Tensor) -> Tensor:
     """Return the same value with a new node that is connected to the given one."""
     return wrap(x.array) if x.node is None else identity(x)
-
-
-@contextmanager
-def _changing_nothing(states: Sequence[Variable], held: Sequence[Tensor]) -> Iterator[None]:
-    """Give variables the values `held` inside the block, and restore their old ones after it."""
-    recording = current_recording()
-    known = [] if recording is None else [v for v, _ in recording.known_variables()]
-    # Other variables are left alone: another thread may assign to them.
-    before = [(variable, variable.array) for variable in (*known, *states)]
-    for variable, array in before:
-        if type(array) is Recorded:  # in-place operators would change it
-            variable.array = Recorded(array.array, array.value, array.recording)
-    for variable, tensor in zip(states, held):
-        variable.array = tensor.array
-    try:
-        yield
-    finally:
-        for variable, array in before:
-            if variable.array is not array:
-                variable.array = array
