@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.values import dtypes
 
 FLOATS = ["float16", "float32", "float64"]
 
@@ -149,6 +150,46 @@ def test_T5_gradients_keep_the_dtype_of_their_sources_under_promotion(first, sec
         y = a * b + a
 
     assert [g.dtype.name for g in tape.gradient(y, [a, b])] == [first, second]
+
+
+MIXED = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: y / x,
+    "power": lambda x, y: x**y,
+    "maximum": tf.maximum,
+    "where": lambda x, y: tf.where(np.array([[True], [False]]), x, y),
+    "matmul": lambda x, y: x @ y,
+    "einsum": lambda x, y: tf.einsum("ij,jk->ik", x, y),
+    "concat": lambda x, y: tf.concat([x, y], 0),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("shape", [(2, 2), (1, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("first", "second"), [("float32", "float64"), ("float16", "float32"), ("float32", "complex64")]
+)
+def test_T5_the_cotangent_of_an_intermediate_value_has_its_shape_and_dtype(
+    first, second, shape, name
+):
+    seen = []
+
+    @tf.custom_gradient
+    def noting(x):
+        def gradient(upstream):
+            seen.append((upstream.shape, upstream.dtype.name))
+            return upstream
+
+        return tf.identity(x), gradient
+
+    other = tf.constant(np.array([[1.0, 0.5], [0.25, 2.0]], second))
+    gradient_of(
+        lambda x: tf.math.real(MIXED[name](noting(x), other)),
+        tf.constant(np.full(shape, 1.5, first)),
+    )
+
+    assert seen == [(shape, first)]
 
 
 def test_T5_a_real_source_of_a_complex_product_has_a_real_gradient():
@@ -327,6 +368,24 @@ def test_a_pickled_bfloat16_adapts_numbers_in_a_new_process():
     )
 
     assert output.split() == ["bfloat16"]
+
+
+def test_the_setup_for_bfloat16_waits_for_its_first_use(monkeypatch):
+    types = {kind for kind in dtypes._allowed_types if kind is not ml_dtypes.bfloat16}
+    monkeypatch.setattr(dtypes, "_allowed_types", types)
+    monkeypatch.setattr(dtypes, "_await_bfloat16", [])
+    done = []
+
+    dtypes.when_bfloat16_is_met(lambda: done.append("early"))
+    dtypes.refuse_unsupported(np.dtype("float32"))
+    assert done == []
+
+    dtypes.refuse_unsupported(np.dtype(ml_dtypes.bfloat16))
+    assert done == ["early"]
+
+    dtypes.when_bfloat16_is_met(lambda: done.append("late"))
+    dtypes.refuse_unsupported(np.dtype(ml_dtypes.bfloat16))
+    assert done == ["early", "late"]
 
 
 def test_without_ml_dtypes_a_sentence_says_what_to_install(monkeypatch):
