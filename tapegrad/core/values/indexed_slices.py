@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
 from tapegrad.core.values.tensor import Tensor, TensorShape
@@ -12,21 +14,23 @@ from tapegrad.core.values.tensor import Tensor, TensorShape
 class IndexedSlices:
     """Rows `values` at positions `indices` of a tensor of shape `dense_shape`; rows may repeat.
 
+    Lists and NumPy arrays become tensors.
+
     It turns itself into a dense tensor wherever one is needed (arithmetic, `numpy()`, NumPy
     functions, clipping); optimizers use its rows directly.
 
     >>> import tapegrad
     >>> rows = tapegrad.constant([[1.0], [2.0], [3.0]])
-    >>> slices = IndexedSlices(rows, tapegrad.constant([0, 2, 0]), (3, 1))
+    >>> slices = IndexedSlices(rows, [0, 2, 0], (3, 1))
     >>> slices.numpy().tolist()
     [[4.0], [0.0], [2.0]]
     """
 
     __slots__ = ("dense_shape", "indices", "values")
 
-    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Any) -> None:
-        self.values = values
-        self.indices = indices
+    def __init__(self, values: Any, indices: Any, dense_shape: Any) -> None:
+        self.values: Tensor = _converted(values)
+        self.indices: Tensor = _converted(indices)
         self.dense_shape = TensorShape(dense_shape)
 
     @property
@@ -66,3 +70,7 @@ class IndexedSlices:
             f"<tapegrad.IndexedSlices: indices={self.indices!r}, values={self.values!r}, "
             f"dense_shape={tuple(self.dense_shape)}>"
         )
+
+
+def _converted(value: Any) -> Any:
+    return to_tensor(value) if isinstance(value, list | tuple | np.ndarray) else value
