@@ -64,6 +64,19 @@ def test_a_primitive_with_two_inputs_and_a_param():
     assert [float(g) for g in tape.gradient(y, [a, b])] == [0.25, 0.75]
 
 
+def test_rules_are_declared_in_one_expression():
+    cube = (
+        cube_without_rules().vjps(lambda t, x: 3.0 * t * x * x).jvps(lambda t, x: 3.0 * t * x * x)
+    )
+    x = tf.constant(2.0)
+
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as accumulator:
+        y = cube(x)
+
+    assert float(accumulator.jvp(y)) == 12.0
+    assert float(tf.grad(cube)(x)) == 12.0
+
+
 def test_C13_a_gradient_is_registered_and_reads_inputs_outputs_and_params():
     scale = extend.Primitive("scaled_cube", lambda xp, x, *, by: by * x * x * x)
 

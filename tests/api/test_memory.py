@@ -125,6 +125,21 @@ def test_L17_the_peak_of_a_sweep_is_what_was_saved_and_two_gradients(x):
     assert peak < kept + 2.5 * MEGABYTE
 
 
+def test_L17_an_intermediate_source_keeps_no_other_gradient_alive(x):
+    with Memory() as memory:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            values = [y := tf.exp(y * 0.1) for _ in range(20)]
+            loss = tf.reduce_sum(y)
+        memory.reset_peak()
+        kept = memory.now()
+        tape.gradient(loss, [x, values[10]])
+        peak = memory.peak_since_reset()
+
+    assert peak < kept + 3.5 * MEGABYTE
+
+
 def test_L17_many_contributions_are_added_as_they_arrive(x):
     with Memory() as memory:
         with tf.GradientTape() as tape:

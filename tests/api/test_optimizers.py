@@ -440,12 +440,22 @@ def test_a_wrong_pair_is_refused_before_anything_changes(case):
     assert (float(a), float(b), int(optimizer.iterations)) == (1.0, 1.0, 0)
 
 
-def test_a_gradient_of_another_precision_is_cast():
-    v = tf.Variable([1.0, 2.0])
+@every_rule
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("dtype", "other"), [("float32", "float64"), ("float16", "float32")])
+def test_a_gradient_of_another_precision_is_rounded_first(rule, dtype, other, is_sparse):
+    found = []
+    for rounded in (False, True):
+        v, optimizer = tf.Variable(start(2, 3), dtype=dtype), RULES[rule][0]()
+        for g in gradients(2, 3):
+            g = tf.constant(g.astype(dtype) if rounded else g.astype(other))
+            optimizer.apply_gradients(
+                [(tf.IndexedSlices(g, [1, 0], (2, 3)) if is_sparse else g, v)]
+            )
+        found.append(v.numpy().astype("float64"))
+        assert v.dtype == dtype
 
-    tf.optimizers.Adam(0.5).apply_gradients([(tf.constant([1.0, 1.0], "float64"), v)])
-
-    assert v.dtype == "float32"
+    assert found[0].tolist() == found[1].tolist()
 
 
 # The tape
