@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -33,6 +33,56 @@ def test_the_drawing_is_xml_with_a_box_for_each_step() -> None:
     assert kinds.count("product") == 5
     assert kinds.count("loop") == 4
     assert "keep(%15:float32[3, 7], %17:bool[3, 7])" in (boxes[6].findtext(f"{SVG}title") or "")
+
+
+def test_a_box_names_its_calls_its_results_its_cost_and_its_variables() -> None:
+    root = ET.fromstring(mlp_step().draw())
+
+    texts = {
+        box.get("id"): [text.text for text in box.findall(f"{SVG}text")]
+        for box in root.iter(f"{SVG}g")
+    }
+    assert texts["input0"] == ["input float32[3, 5]"]
+    # 2 * 3 * 5 * 7 operations; 15 + 35 + 21 numbers of 4 bytes are moved.
+    assert texts["step0"] == ["matmul", "float32[3, 7]", "210 FLOP, 284 bytes", "reads variable 1"]
+    assert texts["step3"][0] == "subtract, square, mean, 2 m…"
+    assert texts["step6"][:2] == ["keep, sum", "float32[3, 7] +1"]
+    # One loop moves 35 + 7 + 14 numbers: weights and gradients are read, weights are written.
+    assert texts["step8"] == [
+        "3 x multiply, subtract",
+        "float32[5, 7] +2",
+        "112 FLOP, 672 bytes",
+        "changes variables 1-3",
+    ]
+    assert texts["output0"] == ["output float32[]"]
+
+
+def test_texts_fit_into_boxes_and_boxes_into_the_page() -> None:
+    root = ET.fromstring(mlp_step().draw())
+    page = numbers(root, "width", "height")
+    corners = []
+    for box in [g for g in root.iter(f"{SVG}g") if g.get("id")]:
+        rect = box.find(f"{SVG}rect")
+        assert rect is not None
+        x, y, width, height = numbers(rect, "x", "y", "width", "height")
+        corners.append((x, y, x + width, y + height))
+        for text in box.findall(f"{SVG}text"):
+            left, base = numbers(text, "x", "y")
+            # A character of a monospaced font is 0.6 times as wide as it is high.
+            assert x + 4 < left < left + 0.6 * 12 * len(text.text or "") < x + width - 4
+            assert y + 12 <= base <= y + height - 4
+
+    for x1, y1, x2, y2 in corners:
+        assert 0 <= x1 <= x2 <= page[0]
+        assert 0 <= y1 <= y2 <= page[1]
+    for one, other in combinations(corners, 2):
+        is_apart_across = one[2] < other[0] or other[2] < one[0]
+        is_apart_down = one[3] < other[1] or other[3] < one[1]
+        assert is_apart_across or is_apart_down
+
+
+def numbers(element: ET.Element, *names: str) -> list[float]:
+    return [float(element.get(name, "nan")) for name in names]
 
 
 def test_texts_with_signs_that_xml_knows_are_escaped() -> None:
