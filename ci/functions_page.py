@@ -54,8 +54,8 @@ mode.
 - **NumPy**, **CUDA**: "yes" if all tests of its rows passed in the recorded run named below, "no"
   if one failed. "Not seen since revision X" means that they passed at X and that the sources
   changed afterwards. "Not seen" means that no recorded run has all of its rows.
-- **recorded**: whether it can be part of a `function`; "reads values" if its result depends on the
-  values of its arguments in a way that a recording cannot keep.
+- **recorded**: whether it can be part of a `function`; "reads values" if the shape of its result
+  depends on values, so that the `function` runs eagerly.
 """
 
 

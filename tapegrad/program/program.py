@@ -182,6 +182,8 @@ def program_of(
 
     If the intermediate values need more bytes than `budget`, more of them are recomputed.
     """
+    if graph.obstacle:
+        raise RecordingError(graph.obstacle)
     # A backend may have several array types, e.g. NumPy's scalars.
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None

@@ -26,8 +26,8 @@ class Sample:
     `function` takes tensors in the order of `args` and returns a tensor or a tuple of tensors.
     `reference` does the same on NumPy arrays. None means that only the derivative is checked, which
     needs a reason in the table. Integer and boolean arguments are not differentiated. `order` is
-    the highest derivative that exists at the sample's points. With `record=False`, the function
-    reads values on the host, which `tapegrad.function` does not allow.
+    the highest derivative that exists at the sample's points. With `records=False`, the function
+    reads values on the host, so that `tapegrad.function` runs it eagerly.
     """
 
     name: str

@@ -85,6 +85,8 @@ class Graph:
     calls: tuple[Call, ...]
     outputs: tuple[Value, ...]
     written: dict[int, Value] = field(default_factory=dict)
+    obstacle: str = ""
+    """Why no program can replay the calls, "" if there is no reason."""
 
     def __str__(self) -> str:
         lines = [f"inputs: {', '.join(map(str, self.inputs)) or 'none'}"]

@@ -19,7 +19,7 @@ import numpy as np
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import Array, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
-from tapegrad.core.call_site import call_site, place_of, user_call
+from tapegrad.core.call_site import call_site, module_of, place_of, user_call
 from tapegrad.core.commit import set_recording_check, store
 from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
@@ -90,6 +90,15 @@ def _reading(what: str) -> str:
     )
 
 
+def _is_read_by_user() -> bool:
+    """Whether the user's code, or a library that it calls, reads a value, as by `float(x)`.
+
+    Otherwise it calls a function of the package, such as `repeat`, that reads its arguments.
+    """
+    module = module_of(user_call()[1])
+    return not module.startswith("tapegrad.") or module.startswith("tapegrad.core.values.")
+
+
 def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     """Whether a result shares memory with an operand."""
     owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
@@ -105,8 +114,8 @@ def _origin() -> tuple[str, str]:
     return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
 
 
-_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper"}
-"""Functions of the package that stand between the user's code and a public function."""
+_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Function"}
+"""Functions and classes that stand between the user's code and a public function."""
 
 
 def _owner(array: Any) -> Any:
@@ -175,6 +184,8 @@ class Recording:
         """Arrays by the number of their value, if they are needed after the recording."""
         self.condition: Any = None
         """The condition of the branch that is being recorded, None outside of branches."""
+        self.obstacle = ""
+        """Why no program can replay the recording, "" if there is no reason."""
         self._count = 0
         self._known: dict[int, Value] = {}
 
@@ -333,6 +344,17 @@ class Recording:
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
         return wrapped if many else wrapped[0]
 
+    def note_host_read(self) -> None:
+        """Remember that a function has read a value here, so that no program can replay it."""
+        if _thread.recording is not self:
+            raise RecordingError(_OTHER_THREAD)
+        site, function = _origin()
+        self.obstacle = self.obstacle or (
+            f"{function or 'the operation'} at {site} reads a value on the host, because its "
+            "result depends on values in shape or in kind. Pass sizes as Python numbers, and give "
+            "num_segments, minlength and the like where a function takes them."
+        )
+
     def _operand(self, operand: Any) -> Any:
         if type(operand) is Recorded:
             if operand.recording is not self:
@@ -396,6 +418,7 @@ class Recording:
             tuple(self.calls),
             tuple(self._operand(output) for output in outputs),
             written,
+            self.obstacle,
         )
 
 
@@ -468,9 +491,13 @@ class _RecordingBackend:
         return [like.recording.adopted(value) for value in values]
 
     def to_host(self, array: Recorded) -> np.ndarray:
-        raise RecordingError(
-            _LEAKED if array.recording.closed else _reading("the value of a tensor")
-        )
+        """Return the value if a function of the package needs it; users must not read values."""
+        if array.recording.closed:
+            raise RecordingError(_LEAKED)
+        if _is_read_by_user():
+            raise RecordingError(_reading("the value of a tensor"))
+        array.recording.note_host_read()
+        return backend_of(array.array).to_host(array.array)
 
     def memory(self, device: str) -> Memory:
         raise RecordingError(_reading("the memory of a device"))
