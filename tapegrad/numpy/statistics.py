@@ -112,9 +112,12 @@ def cov(
     _check_weights("aweights", aweights)
     if y is not None:
         m, y = side_by_side(m, y)
-    x = _variables(m, rowvar, dtype)
+    x = _variables(m, dtype)
+    x = x if rowvar or np.ndim(m) == 1 else x.T
     if y is not None:
-        x = concat([x, _variables(y, rowvar, dtype)], axis=0)
+        others = _variables(y, dtype)
+        # A single row of `y` is one variable, unlike that of `m`; so it is in NumPy.
+        x = concat([x, others if rowvar or others.shape[0] == 1 else others.T], axis=0)
     degrees = (0 if bias else 1) if ddof is None else ddof
     weights = None if fweights is None else floating(fweights, x)
     if aweights is not None:
@@ -152,13 +155,12 @@ def _check_weights(name: str, weights: Any) -> None:
         raise ArgumentError(f"cov needs nonnegative {name}. Got {weights}.")
 
 
-def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: Any, dtype: Any) -> Any:
     x = floating(m)
     x = with_dtype(x, np.result_type(dtype_of(x), "float64") if dtype is None else dtype)
     if len(x.shape) > 2:
         raise ShapeError(f"cov needs one or two axes. Got shape {x.shape}.")
-    rows = atleast_2d(x)
-    return rows if rowvar or rows.shape[0] == 1 else rows.T
+    return atleast_2d(x)
 
 
 def corrcoef(

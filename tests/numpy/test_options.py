@@ -87,7 +87,51 @@ np.linalg.vector_norm(x, ord=None)
 np.asarray([1.7], dtype="int8")
 np.asarray(np.asarray([200]), dtype="int8")
 np.full_like(j, 7)
+np.cov(x[:1], rowvar=False)
+np.cov(x[:2], rowvar=False)
+np.cov(x[:, :1], rowvar=False)
+np.cov(v, rowvar=False)
+np.cov(x[:2], y[:2], rowvar=False)
+np.cov(x[:, :1], v[:3], rowvar=False)
+np.cov(x[:1], y[:1], rowvar=True)
+np.cov(2.5)
+np.cov(x[:0])
+np.corrcoef(x[:2], rowvar=False)
+np.corrcoef(x[:2], y[:2], rowvar=False)
+np.polydiv([1.0, 2.0, 1.0 + 5e-9], [1.0, 1.0])
+np.polydiv([1.0, 2.0, 2e-8, 3.0], [1.0, 0.0, 0.0])
+np.polydiv([1.0, 2.0, 5e-9, 3.0], [1.0, 0.0, 0.0])
+np.polydiv([math.nan, 2.0, 3.0], [2.0, 1.0])
+np.polydiv([1.0, 2.0, 3.0], [math.inf, 1.0])
+np.linalg.matrix_rank(0 * x)
+np.linalg.matrix_rank(np.zeros((2, 3, 2)))
+np.linalg.matrix_rank(0 * m, hermitian=True)
+np.linalg.matrix_rank(np.eye(3), tol=1.0)
+np.linalg.matrix_rank(np.eye(3), rtol=1.0)
+np.linalg.matrix_rank(np.diag([4.0, 2.0, 1.0]), tol=np.asarray(2.0))
 """
+
+FAMILIES = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "laguerre": "lag",
+    "hermite": "herm",
+    "hermite_e": "herme",
+}
+OF_SERIES = [
+    call.replace("MODULE", f"np.polynomial.{module}").replace("PREFIX", prefix)
+    for module, prefix in FAMILIES.items()
+    for call in (
+        "MODULE.PREFIXcompanion([0.0, 1.0, 0.0, 2.0])",
+        "MODULE.PREFIXcompanion([1.0, math.nan, 2.0, 3.0])",
+        "MODULE.PREFIXroots([0.0, 0.0, 1.0])",
+    )
+] + [
+    f"np.polynomial.{kind}.fit([2.0, 2.0, 2.0], [1.0, 3.0, 5.0], 0).{part}"
+    for kind in ("Polynomial", "Chebyshev", "Legendre", "Laguerre", "Hermite", "HermiteE")
+    for part in ("coef", "domain.tolist()")
+]
 
 REFUSED = """
 np.sum(x, initial=1j)
@@ -193,7 +237,7 @@ np.linalg.matrix_power(m, 1.5)
 """
 
 
-@pytest.mark.parametrize("call", SAME.strip().split("\n"))
+@pytest.mark.parametrize("call", [*SAME.strip().split("\n"), *OF_SERIES])
 def test_an_option_means_what_it_means_in_numpy(call):
     assert_same(run(call, tnp, tensors()), run(call, np, dict(ARRAYS)))
 

@@ -26,6 +26,7 @@ from tapegrad.numpy.values import (
     floating,
     side_by_side,
 )
+from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.indexing.sorting import sort_p
@@ -88,8 +89,9 @@ class Family(Arithmetic, Evaluation):
             raise ShapeError("A companion matrix needs a series of degree 1 or more. Got degree 0.")
         base, slope = (part.astype(dtype_of(c)) for part in _companion(self, c.shape[0] - 1))
         column = reshape(c[:-1] / c[-1] * as_array(slope, c), (-1, 1))
-        wide = concat([zeros_like_row(column, base.shape[0] - 1).T + 0 * column, column], axis=1)
-        return as_array(base, c) + wide
+        size = base.shape[0]
+        zeros = full_like_p(c, shape=(size, size - 1), value=0, dtype=dtype_of(column))
+        return as_array(base, c) + concat([zeros, column], axis=1)
 
     def roots(self, c: Any) -> Any:
         """Return the sorted roots of a series. Sorting reads them on the host.
