@@ -97,3 +97,61 @@ def test_counts_that_are_numbers_are_not_read_back_from_the_device():
         repeated = tnp.repeat(tnp.asarray([1.0, 2.0]), 2), tnp.repeat(tnp.asarray([1.0]), [3])
 
     assert [x.shape for x in repeated] == [(4,), (3,)]
+
+
+DRAWS = """
+r.bernoulli(p)
+r.binomial(n, p)
+r.multinomial(n, s)
+r.poisson(a)
+r.geometric(p)
+r.negative_binomial(n, p)
+r.hypergeometric(n, n, n)
+r.multivariate_hypergeometric(n, 3)
+r.zipf(a)
+r.logseries(p)
+r.normal(a, a)
+r.lognormal(a, a)
+r.uniform(p, a)
+r.exponential(a)
+r.gamma(a, a)
+r.beta(a, a)
+r.chisquare(a)
+r.noncentral_chisquare(a, a)
+r.f(a, a)
+r.noncentral_f(a, a, a)
+r.standard_t(a)
+r.laplace(a, a)
+r.logistic(a, a)
+r.gumbel(a, a)
+r.rayleigh(a)
+r.weibull(a)
+r.pareto(a)
+r.power(a)
+r.triangular(p, p, a)
+r.vonmises(p, a)
+r.wald(a, a)
+r.dirichlet(a)
+r.multivariate_normal(a[:2], c)
+r.integers(n)
+r.choice(a, 3)
+r.choice(a, 2, p=s)
+r.permutation(a)
+"""
+
+
+@pytest.mark.parametrize("call", DRAWS.split("\n")[1:-1])
+def test_parameters_of_random_numbers_are_not_read_back_from_the_device(call):
+    values = {
+        "a": [1.5, 2.0, 3.0],
+        "c": [[1.0, 0.0], [0.0, 1.0]],
+        "n": [3, 40, 200],
+        "p": [0.25, 0.5, 0.75],
+        "s": [0.2, 0.3, 0.5],
+    }
+    names = {name: tnp.asarray(value) for name, value in values.items()}
+
+    with transfers("raise"):
+        drawn = eval(call, {"r": tnp.random.default_rng(0), **names})
+
+    assert drawn.device == "strict:0"
