@@ -1,10 +1,10 @@
 """Run a program as CUDA graphs, so that a whole step costs the host one call.
 
-A graph reads and writes fixed addresses. The first graph reads the arrays at their own addresses.
-When an array arrives at another address, it is copied to a fixed address if it is small; otherwise
-another graph is captured. Variables are overwritten in place unless something else holds their
-arrays. Outputs are returned without a copy if those of the last launch are no longer in use. Two
-graphs alternate to make that likely.
+A graph reads arrays at their own addresses. When an array arrives at another address, the graph is
+changed to read it there (moving_inputs.py). Where that is impossible or costs more than a copy, the
+array is copied to a fixed address if it is small; otherwise another graph is captured. Variables
+are overwritten in place unless something else holds their arrays. Outputs are returned without a
+copy if those of the last launch are no longer in use. Two graphs alternate to make that likely.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import cupy
 from tapegrad.core.warn_once import warn_once
 from tapegrad_cupy.graphs.capture_graph import (
     ArrayLocation,
+    Call,
     Graph,
     GraphSet,
     Run,
@@ -28,13 +29,15 @@ from tapegrad_cupy.graphs.capture_graph import (
     line_of,
 )
 from tapegrad_cupy.graphs.capture_memory import ChangedError, free_retired, is_out_of_memory
+from tapegrad_cupy.graphs.moving_inputs import MOST_COPIED
 from tapegrad_cupy.graphs.ownership import OwnedArrays, PrivateCopies
+from tapegrad_cupy.launch.graph_nodes import UnfitError
 from tapegrad_cupy.runtime.array_references import why_not_counted
 
 Array = Any
 
-SMALL = 1 << 20
-"""The most bytes of an array that is copied to a fixed address when its address changes."""
+SMALL = MOST_COPIED
+"""The most bytes of an array that is copied to a fixed address if it cannot move."""
 
 LITTLE = 64 << 20
 """The most bytes of memory, without results, of a program that has several graphs.
@@ -59,12 +62,14 @@ class Captured:
 
     `reason` says why it cannot be captured, and is "" if it can. `refused_at` is the line of `run`
     that cannot be captured, if it is known. `memory` is the bytes that its graphs take in addition
-    to the given arrays.
+    to the given arrays. `why_copied` says why inputs that move are copied, and is "" if they are
+    not or if that is cheaper.
     """
 
     def __init__(self, run: Run, written: Sequence[int], in_place: Sequence[int]) -> None:
         self.reason = ""
         self.refused_at: int | None = None
+        self.why_copied = ""
         self._run = run
         self._written = list(written)
         self._read_at: list[int] = []
@@ -76,6 +81,7 @@ class Captured:
         self._graph_set: GraphSet | None = None
         self._locations: list[ArrayLocation] = []
         self._fixed: set[int] = set()
+        self._unmovable: set[int] = set()
         self._captures = 0
         self._warm_in: set[int] = set()
         self._lock = threading.Lock()
@@ -97,7 +103,11 @@ class Captured:
             reads = [*inputs, *[variables[at] for at in self._read_at]]
             if not self._changed.enter(variables):
                 graph_set.graphs.clear()
-            graph = self._find(graph_set, reads) or self._capture(graph_set, reads, variables)
+            graph = (
+                self._find(graph_set, reads)
+                or self._adapt(graph_set, reads, variables)
+                or self._capture(graph_set, reads, variables)
+            )
             if graph is None:
                 return self._launch_by_launch(inputs, variables)
             return graph.launch(reads, stream), self._changed.leave()
@@ -117,17 +127,51 @@ class Captured:
 
     def _find(self, graph_set: GraphSet, reads: Sequence[Array]) -> Graph | None:
         for graph in graph_set.graphs:
-            if graph.is_free() and graph.reads(reads):
-                return graph
+            try:
+                if graph.is_free() and graph.adjust(reads):
+                    return graph
+            except UnfitError:
+                graph_set.graphs.remove(graph)
+                return None
         return None
+
+    def _adapt(
+        self, graph_set: GraphSet, reads: Sequence[Array], variables: list[Array]
+    ) -> Graph | None:
+        """Return a graph that was changed to read these arrays, or None if that is impossible."""
+        if not self._can_capture(graph_set, reads, variables):
+            return None
+        call = Call(self._run, reads, variables, self._read_at, self._written)
+        for graph in graph_set.graphs:
+            moved = graph.moved(reads) if graph.is_free() else None
+            if moved is None or not self._unmovable.isdisjoint(moved):
+                continue
+            try:
+                costly = graph.learn_addresses(call)
+            except Exception as error:
+                is_known = isinstance(error, UnfitError | ChangedError)
+                if not (is_known or is_refusal(error) or is_out_of_memory(error)):
+                    raise
+                self.why_copied = str(error) or type(error).__name__
+                self._unmovable.update(moved)
+                continue
+            if not costly:
+                break
+            self._unmovable.update(costly)
+        return self._find(graph_set, reads)
+
+    def _can_capture(
+        self, graph_set: GraphSet, reads: Sequence[Array], variables: list[Array]
+    ) -> bool:
+        # Libraries keep handles and plans per thread, and create them only outside of captures.
+        is_warm = threading.get_ident() in self._warm_in
+        return is_warm and _are_here((*reads, *variables), graph_set.device)
 
     def _capture(
         self, graph_set: GraphSet, reads: Sequence[Array], variables: list[Array]
     ) -> Graph | None:
         """Return a new graph for these arrays, or None if they cannot be captured now."""
-        # Libraries keep handles and plans per thread, and create them only outside of captures.
-        is_warm = threading.get_ident() in self._warm_in
-        if not is_warm or not _are_here((*reads, *variables), graph_set.device):
+        if not self._can_capture(graph_set, reads, variables):
             return None
         self._captures += 1
         if self._captures > MOST_CAPTURES + 4:
@@ -155,10 +199,10 @@ class Captured:
         self._changed.enter(variables)
 
     def _settle_reads(self, graph_set: GraphSet, reads: Sequence[Array]) -> None:
-        """Choose the arrays that get a fixed address: those that moved and are cheap to copy.
+        """Choose the arrays that get a fixed address: those that cannot move and are cheap to copy.
 
-        A program that takes much memory copies all arrays that moved, since every graph takes that
-        memory again.
+        A program that takes much memory copies all arrays that cannot move, since every graph takes
+        that memory again.
         """
         everything = self._captures >= MOST_CAPTURES
         fixed = {
@@ -166,7 +210,9 @@ class Captured:
             for k, (location, array) in enumerate(zip(self._locations, reads, strict=True))
             if everything
             or (
-                not location.matches(array) and (array.nbytes <= SMALL or graph_set.memory > LITTLE)
+                k in self._unmovable
+                and not location.matches(array)
+                and (array.nbytes <= SMALL or graph_set.memory > LITTLE)
             )
         }
         if not fixed <= self._fixed:
@@ -176,12 +222,17 @@ class Captured:
 
     def _smallest_output(self, graph_set: GraphSet, reads: Sequence[Array]) -> int:
         """Return the least bytes of an output that the next graph returns without a copy."""
-        held = [graph for graph in graph_set.graphs if graph.reads(reads)]
+        held = [graph for graph in graph_set.graphs if self._could_read(graph, reads)]
         if held and graph_set.inner > LITTLE:
             # Two graphs would take too much memory, and this one's outputs may be held for long.
             graph_set.graphs[:] = [graph for graph in graph_set.graphs if graph not in held]
             return _NOTHING
         return _NOTHING if len(held) > 1 or self._captures >= MOST_CAPTURES else 0
+
+    def _could_read(self, graph: Graph, reads: Sequence[Array]) -> bool:
+        """Return whether a graph can read these arrays, or probably can after a change."""
+        moved = graph.moved(reads)
+        return moved is not None and self._unmovable.isdisjoint(moved)
 
     def _try_to_capture(
         self, graph_set: GraphSet, reads: Sequence[Array], variables: list[Array]
@@ -215,18 +266,18 @@ class Captured:
         self, graph_set: GraphSet, reads: Sequence[Array], variables: list[Array]
     ) -> Graph:
         """Capture, and capture again if a plan for all memory would save much."""
-        given = (graph_set, self._run, reads, variables, self._read_at, self._written, self._fixed)
+        call = Call(self._run, reads, variables, self._read_at, self._written)
         mark = graph_set.mark()
-        graph = Graph(*given)
+        graph = Graph(graph_set, call, self._fixed)
         plan = graph.better_plan()
         if plan is None:
             return graph
         del graph  # both graphs together might take too much memory
         graph_set.back_to(mark)
         with suppress(ChangedError):
-            return Graph(*given, plan)
+            return Graph(graph_set, call, self._fixed, plan)
         graph_set.back_to(mark)
-        return Graph(*given)
+        return Graph(graph_set, call, self._fixed)
 
     def _give_up(self, graph_set: GraphSet, reason: str) -> None:
         self.reason = reason

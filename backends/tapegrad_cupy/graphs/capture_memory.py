@@ -8,6 +8,7 @@ capture allocates at planned offsets of one block.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import cupy
@@ -39,6 +40,7 @@ class GraphMemory:
         self.made: set[int] = set()
         self._device = device
         self._lifetimes = _Lifetimes()
+        self._given: list[tuple[int, int]] = []
         self._plan = plan
         self._block: Any = self.pool.malloc(plan.size) if plan is not None else None
         track_pool(self, device, self.pool)
@@ -56,7 +58,24 @@ class GraphMemory:
                 self._lifetimes.check_free(number, offset, size)
                 pointer = self._tracked(number, self._block + offset, size)
         self.made.add(pointer.mem.ptr)
+        self._given.append((pointer.ptr, size))
         return pointer
+
+    def same_again(self) -> Callable[[int], Any]:
+        """Return an allocator that gives the same addresses again, for a capture that never runs.
+
+        It raises ChangedError if other sizes are asked for.
+        """
+        given = iter(self._given)
+
+        def malloc(size: int) -> Any:
+            address, known = next(given, (0, -1))
+            if size != known:
+                raise ChangedError
+            memory = cupy.cuda.UnownedMemory(address, size, self, self._device)
+            return cupy.cuda.MemoryPointer(memory, 0)
+
+        return malloc
 
     def _tracked(self, number: int, pointer: Any, size: int) -> Any:
         """Return a pointer to the same memory, whose destruction ends the lifetime."""
