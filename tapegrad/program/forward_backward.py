@@ -21,7 +21,11 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.random.generator import skipping_draws
 from tapegrad.program.graph.graph import Graph, Value
-from tapegrad.program.graph.initial_draws import skipped_draws, without_initial_draws
+from tapegrad.program.graph.initial_draws import (
+    draws_only_once,
+    skipped_draws,
+    without_initial_draws,
+)
 from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
@@ -118,6 +122,8 @@ class FirstCall(NamedTuple):
     """Gives variables the values that the recording computed."""
     draws: list[tuple[Variable, list[int]]]
     """The states of random generators, and how many initial values were drawn between draws."""
+    draws_only_once: bool
+    """Whether later calls may draw otherwise, so that the second call records again."""
 
     def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
         """Run the Python code eagerly, because the programs cannot be used.
@@ -185,12 +191,13 @@ def record_forward_backward(
     read, written = recording.finish()
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
     everything = recording.graph([*outputs, *grads], read, written)
-    whole = without_initial_draws(everything, recording.initial)
+    is_special = draws_only_once(everything, recording.initial, recording.made)
+    whole = everything if is_special else without_initial_draws(everything, recording.initial)
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
     skipped = skipped_draws(everything, recording.initial)
     draws = [(variables[number], counts) for number, counts in skipped.items()]
-    first = FirstCall(None, recording.commit, draws)
+    first = FirstCall(None, recording.commit, draws, is_special)
     try:
         guards = Guards(recording)
         entry = Entry(program_of(split.forward, variables), result, flat, variables, guards)
@@ -212,7 +219,7 @@ def record_forward_backward(
         recording.commit()
         recording.let_go()
 
-    return programs, FirstCall((result, saved), commit, draws)
+    return programs, FirstCall((result, saved), commit, draws, is_special)
 
 
 def _pull_back(

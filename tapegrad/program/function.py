@@ -39,7 +39,7 @@ from tapegrad.program.forward_backward import (
     record_forward_backward,
     recording_call,
 )
-from tapegrad.program.graph.initial_draws import without_initial_draws
+from tapegrad.program.graph.initial_draws import draws_only_once, without_initial_draws
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -122,6 +122,9 @@ class Function:
         self._entries: ProgramCache[Entry] = ProgramCache()
         self._latest = self._entries.latest
         self._forward_backward: ProgramCache[ForwardBackward] = ProgramCache()
+        self._first: ProgramCache[Entry] = ProgramCache()
+        """The programs of first calls that differ from later calls, which record again."""
+        self._first_under_tapes: ProgramCache[ForwardBackward] = ProgramCache()
         self._eager_keys = EagerKeys()
         self._gradient: Function | None = None
         self._recordings = 0
@@ -146,7 +149,8 @@ class Function:
         return str(getattr(inner, "__name__", type(inner).__name__))
 
     def __repr__(self) -> str:
-        return f"<tapegrad.function {self._name!r} with {len(self._entries)} programs>"
+        count = len(self._entries) + len(self._first)
+        return f"<tapegrad.function {self._name!r} with {count} programs>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """Copy the Python function but not its programs, which refer to the old variables."""
@@ -285,7 +289,8 @@ class Function:
             if noting.has_written or programs.guards.track(stack):
                 self._eager_keys.add(tape_key)
                 return first.run_again(self.python_function, args, kwargs)
-            self._forward_backward.add(tape_key, programs)
+            caches = (self._first_under_tapes, self._forward_backward)
+            _keep(tape_key, programs, first.draws_only_once, *caches)
         elif programs.guards.track(stack):
             return self.python_function(*args, **kwargs)
         tracked = TrackedOperands(programs.entry, leaves)
@@ -324,9 +329,10 @@ class Function:
         leaves = flatten_call(args, kwargs)
         take_shared(leaves)
         try:
-            entry = self._entries.find(key_of(leaves, args, kwargs))
+            key = key_of(leaves, args, kwargs)
         except CannotRecord as error:
             raise ArgumentTypeError(f"There is no program for these arguments. {error}.") from error
+        entry = self._entries.find(key) or self._first.find(key)
         if entry is None:
             raise ArgumentError(
                 "There is no program for these arguments yet. Call the function with them first."
@@ -357,7 +363,8 @@ class Function:
         read, written = recording.finish()
         graph = recording.graph(outputs, read, written)
         variables = recording.variables
-        later = without_initial_draws(graph, recording.initial)
+        is_special = draws_only_once(graph, recording.initial, recording.made)
+        later = graph if is_special else without_initial_draws(graph, recording.initial)
         try:
             guards = Guards(recording)
             program = program_of(graph, variables, self._memory_budget)
@@ -377,7 +384,7 @@ class Function:
             return store_writes(outcome, leaves)
         finally:
             recording.let_go()
-        self._entries.add(key, entry)
+        _keep(key, entry, is_special, self._first, self._entries)
         self._check_budget(program)
         # The program rounds differently from eager code. Run it for the first call too, so that
         # training that resumes in another process gives the same bits.
@@ -435,6 +442,20 @@ class FunctionOfObject(Function):
     def __signature__(self) -> inspect.Signature:
         method: Any = self.python_function
         return inspect.signature(method.function)
+
+
+def _keep(
+    key: Any, program: Any, is_special: bool, first: ProgramCache[Any], usual: ProgramCache[Any]
+) -> None:
+    """Keep a program for later calls; after a special first call, the second records again.
+
+    If the second call is special too, so is every call.
+    """
+    if is_special and key not in first.latest:
+        first.add(key, program)
+    else:
+        first.drop(key)
+        usual.add(key, program)
 
 
 def _arrays(leaves: list[Any]) -> list[Any]:

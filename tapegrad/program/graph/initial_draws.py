@@ -6,7 +6,7 @@ again: the random numbers that follow would differ from those of eager calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,35 @@ def without_initial_draws(graph: Graph, initial: Sequence[Value]) -> Graph:
     """
     instead = _states_instead(graph, initial)
     return _reading_instead(graph, instead) if instead else graph
+
+
+def draws_only_once(graph: Graph, initial: Sequence[Value], made: AbstractSet[int]) -> bool:
+    """Return whether a call that created variables drew random numbers that later calls may not.
+
+    Initial values are understood: `without_initial_draws` removes their draws. Beside them, code
+    that runs in the first call only can draw a value that the call uses otherwise, one that it
+    drops, or one that it assigns to a new variable, whose number is in `made`. Nothing in the graph
+    tells such draws from those that every call makes.
+    """
+    if not made:
+        return False
+    if any(_is_state(new) and new.number in graph.constants for new in graph.written.values()):
+        return True  # after `set_seed`, all states and draws are constants
+    makers = {value.number: call for call in graph.calls for value in call.results}
+    draws = {id(call) for call in graph.calls if _state_of(call, makers) is not None}
+    if not draws:
+        return False
+    needed = {id(call) for call in without_dead_calls(graph).calls}
+    before = {id(call) for call in _calls_before(initial, makers)}
+    if any((draw in needed) == (draw in before) for draw in draws):
+        return True
+    for number in made & graph.written.keys():
+        calls = _calls_before([graph.written[number]], makers)
+        reads = {value.number for call in calls for value in call.reads}
+        is_update = graph.variables[number].number in reads
+        if not is_update and any(id(call) in draws for call in calls):
+            return True
+    return False
 
 
 def skipped_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, list[int]]:

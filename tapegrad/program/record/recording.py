@@ -170,6 +170,8 @@ class Recording:
         self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
         self.initial: list[Value] = []
         """The initial values of the variables that were created here and outlive the call."""
+        self.made: set[int] = set()
+        """The numbers of these variables."""
         self._reads: dict[tuple[int, str], tuple[Any, Any]] = {}
         """The objects whose attributes were read, by their ids and the attributes' names.
 
@@ -404,6 +406,7 @@ class Recording:
                 self.variables[number] = variable
                 self._first[number] = before
                 self.initial.append(initial)
+                self.made.add(number)
         if self._gone:
             self.calls = [_reading_instead(call, self._gone) for call in self.calls]
 
