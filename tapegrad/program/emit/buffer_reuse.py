@@ -157,12 +157,13 @@ def reused_operands(
         for step in steps
         if not isinstance(step, Call) or step.primitive.name in _LIE_IN_ORDER
         for value in step.results
-    }
+    } - kept
     found: dict[int, Value] = {}
     for place, step in enumerate(steps):
         if isinstance(step, Call):
             continue
-        free = {n for n in ordered - kept if last.get(n) == place and made[n] == parts[place]}
+        read = {value.number for value in step.reads}
+        free = {n for n in read & ordered if last[n] == place and made[n] == parts[place]}
         for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
             for value, output in zip(loop.results, loop.loop.outputs):
                 if output.combine is None and value.number not in kept:

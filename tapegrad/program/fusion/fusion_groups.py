@@ -1,7 +1,11 @@
 """Fusion groups: merge calls without creating dependence cycles.
 
-Two groups may be merged unless a call outside of them must run between their members. Sets of
-groups are integers with one bit per group, so that a merge costs a few operations.
+Two groups may be merged unless a call outside of them must run between their members. For each
+group, the groups that must run before and after it are known. Sets are integers with one bit per
+call, so that tests cost a few operations. The first call of a group stands for the group; bits of
+its other calls may be left in a set and mean nothing more. A merge changes only groups that depend
+on one of the two and not on the other, and only if that adds something to what they depend on. Such
+groups are few, since calls are merged with those that made their operands.
 """
 
 from __future__ import annotations
@@ -20,15 +24,17 @@ class Grouping:
         """Start with one group per call; a call is anything with `reads` and `results`."""
         self._group = list(range(len(calls)))
         self.members: list[list[int]] = [[position] for position in range(len(calls))]
-        needs = direct_needs(calls)
+        self._own = [1 << position for position in range(len(calls))]
+        self._first_calls = (1 << len(calls)) - 1
+        self._needs = direct_needs(calls)
         self._before = [0] * len(calls)
         self._after = [0] * len(calls)
         self._apart = [0] * len(calls)
-        for position, others in enumerate(needs):
+        for position, others in enumerate(self._needs):
             for other in others:
                 self._before[position] |= self._before[other] | 1 << other
         for position in range(len(calls) - 1, -1, -1):
-            for other in needs[position]:
+            for other in self._needs[position]:
                 self._after[other] |= self._after[position] | 1 << position
 
     def group_of(self, position: int) -> int:
@@ -37,58 +43,79 @@ class Grouping:
 
     def keep_apart(self, first: int, second: int) -> None:
         """Forbid merging the groups of two calls."""
-        one, other = self._group[first], self._group[second]
-        self._apart[one] |= 1 << other
-        self._apart[other] |= 1 << one
+        self._apart[self._group[first]] |= 1 << second
+        self._apart[self._group[second]] |= 1 << first
 
     def can_merge(self, first: int, second: int) -> bool:
         """Whether two groups can be merged."""
-        both = 1 << first | 1 << second
-        before = (self._before[first] | self._before[second]) & ~both
-        after = (self._after[first] | self._after[second]) & ~both
-        return not before & after and not self._apart[first] >> second & 1
+        before = self._before[first] | self._before[second]
+        after = self._after[first] | self._after[second]
+        between = before & after & ~(self._own[first] | self._own[second])
+        return not between and not self._apart[first] & self._own[second]
 
     def are_independent(self, first: int, second: int) -> bool:
         """Whether neither of two groups depends on the other."""
-        return not (self._before[first] >> second | self._before[second] >> first) & 1
+        return not (
+            self._before[first] & self._own[second] or self._before[second] & self._own[first]
+        )
 
     def merge(self, first: int, second: int) -> int:
         """Merge two groups for which `can_merge` is true, and return the new group."""
         kept, gone = min(first, second), max(first, second)
-        both = 1 << kept | 1 << gone
-        before = (self._before[kept] | self._before[gone]) & ~both
-        after = (self._after[kept] | self._after[gone]) & ~both
-        self._before[kept], self._after[kept] = before, after
-        self._before[gone] = self._after[gone] = 0
-        for other in _bits(after):
-            self._before[other] = (self._before[other] | before | 1 << kept) & ~(1 << gone)
-        for other in _bits(before):
-            self._after[other] = (self._after[other] | after | 1 << kept) & ~(1 << gone)
-        for other in _bits(self._apart[gone]):
-            self._apart[other] |= 1 << kept
+        own = self._own[kept] | self._own[gone]
+        self._first_calls &= ~(1 << gone)
+        self._join(self._before, self._after, kept, gone, own)
+        self._join(self._after, self._before, kept, gone, own)
+        for sets in (self._before, self._after):
+            sets[kept] = (sets[kept] | sets[gone]) & ~own
+            sets[gone] = 0
+        self._own[kept], self._own[gone] = own, 0
         self._apart[kept] |= self._apart[gone]
         for position in self.members[gone]:
             self._group[position] = kept
-        self.members[kept] = sorted(self.members[kept] + self.members[gone])
+        self.members[kept] = list(heapq.merge(self.members[kept], self.members[gone]))
         self.members[gone] = []
         return kept
+
+    def _join(self, before: list[int], after: list[int], kept: int, gone: int, own: int) -> None:
+        """Let the groups after one of two groups run after all that runs before the other.
+
+        The other direction is the same with `before` and `after` exchanged.
+        """
+        others = self._first_calls & ~own
+        if before[gone] & ~before[kept] & others:
+            added = before[gone] & ~own
+            for group in _bits(after[kept] & ~after[gone] & others):
+                before[group] |= added
+        added = before[kept] & ~own | 1 << kept
+        for group in _bits(after[gone] & ~after[kept] & others):
+            before[group] |= added
 
     def in_order(self) -> list[int]:
         """Return all groups in topological order, ties in the order of their last calls."""
         groups = [group for group, members in enumerate(self.members) if members]
-        waits = {group: self._before[group].bit_count() for group in groups}
-        ready = [(self.members[group][-1], group) for group in groups if not waits[group]]
+        needed = {group: self._direct_needs(group) for group in groups}
+        readers: dict[int, list[int]] = {group: [] for group in groups}
+        for group, others in needed.items():
+            for other in others:
+                readers[other].append(group)
+        ready = [(self.members[group][-1], group) for group in groups if not needed[group]]
         heapq.heapify(ready)
         found = []
         while ready:
             _, group = heapq.heappop(ready)
             found.append(group)
-            for other in _bits(self._after[group]):
-                waits[other] -= 1
-                if not waits[other]:
-                    heapq.heappush(ready, (self.members[other][-1], other))
+            for reader in readers[group]:
+                needed[reader].remove(group)
+                if not needed[reader]:
+                    heapq.heappush(ready, (self.members[reader][-1], reader))
         assert len(found) == len(groups)
         return found
+
+    def _direct_needs(self, group: int) -> set[int]:
+        """Return the other groups on whose calls a group depends directly."""
+        calls = (other for position in self.members[group] for other in self._needs[position])
+        return {self._group[other] for other in calls} - {group}
 
 
 def _bits(mask: int) -> Iterator[int]:
