@@ -12,15 +12,17 @@ from typing import Any
 
 from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.elementwise.comparison import isnan
+from tapegrad.ops.elementwise.exponential import log
 from tapegrad.ops.elementwise.powers import sqrt
 from tapegrad.ops.elementwise.rounding import rint
 from tapegrad.ops.elementwise.selection import maximum, minimum, where
-from tapegrad.ops.elementwise.trigonometric import atan, atanh, cos, sin
+from tapegrad.ops.elementwise.trigonometric import atan, cos, sin
 from tapegrad.special_functions.derivatives import Function, in_double, with_derivatives
 
 _STEPS = 15
-# In RJ the fourth argument only approaches the others by a factor of 4 per step.
-_STEPS_RJ = 28
+# In RJ a large fourth argument only approaches the others by a factor of 4 per step. Beyond this
+# multiple of the largest of the others it is replaced by one near that.
+_FAR = 16.0
 
 
 def agm(a: Any, b: Any) -> Any:
@@ -193,8 +195,6 @@ def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
 
     For p < 0 it is the principal value.
 
-    The result is accurate if the nonzero arguments are within a factor of 1e12 of p.
-
     >>> round(float(elliprj(0.0, 1.0, 2.0, 3.0)), 6)
     0.776886
     """
@@ -283,9 +283,10 @@ def _rd(x: Any, y: Any, z: Any) -> Any:
 def _rj_of_any_sign(x: Any, y: Any, z: Any, p: Any) -> Any:
     """Return RJ; for p < 0 by formula 19.20.14 of the Digital Library of Mathematical Functions."""
     is_negative = p < 0
-    first, last = minimum(minimum(x, y), z), maximum(maximum(x, y), z)
-    middle = maximum(minimum(x, y), minimum(maximum(x, y), z))
-    x, y, z, q = first, middle, last, abs(p)
+    x, y = _in_order(x, y)
+    y, z = _in_order(y, z)
+    x, y = _in_order(x, y)
+    q = abs(p)
     other = where(is_negative, (z * (x + y + q) - x * y) / (z + q), q)
     found = _rj(x, y, z, other)
     whole = x * y + other * q
@@ -293,37 +294,59 @@ def _rj_of_any_sign(x: Any, y: Any, z: Any, p: Any) -> Any:
     return where(is_negative, ((other - z) * found + 3 * rest) / (q + z), found)
 
 
+def _in_order(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the smaller and the larger number. Equal ones keep derivatives of their own."""
+    is_wrong = x > y
+    return where(is_wrong, y, x), where(is_wrong, x, y)
+
+
 def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return RJ for x <= y <= z and p > 0, a large p by formula 19.21.12 of the same library."""
+    is_far = p > _FAR * z
+    far = where(is_far, p, _FAR * z)
+    beyond = (z - x) * ((z - y) / (far - z))
+    found = _rj_by_duplication(x, y, z, where(is_far, z + beyond, p))
+    rest = 3 * (_rf(x, y, z) - _rc(x * (y / z), far * ((z + beyond) / z))) - beyond * found
+    return where(is_far, rest / (far - z), found)
+
+
+def _rj_by_duplication(x: Any, y: Any, z: Any, p: Any) -> Any:
     total, weight = 0.0, 1.0
-    product = (p - x) * (p - y) * (p - z)
-    for _ in range(_STEPS_RJ):
+    differences = [p - x, p - y, p - z]
+    for _ in range(_STEPS):
         u, v, w, s = _root(x), _root(y), _root(z), _root(p)
         shift = u * v + u * w + v * w
-        height = (s + u) * (s + v) * (s + w)
-        total = total + weight / height * _arc(product / (height * height))
+        sums = s + u, s + v, s + w
+        height = sums[0] * sums[1] * sums[2]
+        # The product of ratios, because third powers of the arguments may overflow.
+        ratios = [d / (root * root) for d, root in zip(differences, sums, strict=True)]
+        arc = _arc(ratios[0] * ratios[1] * ratios[2], 2 * s * (p + shift) / height)
+        total = total + weight / height * arc
         x, y, z, p = (0.25 * (value + shift) for value in (x, y, z, p))
-        weight, product = 0.25 * weight, product / 64
+        weight, differences = 0.25 * weight, [0.25 * d for d in differences]
     return weight * _third_kind(x, y, z, 0.2 * (x + y + z + 2 * p)) + 6 * total
 
 
 def _third_kind(x: Any, y: Any, z: Any, mean: Any) -> Any:
-    """Return the series of RJ around equal arguments; RD is RJ with p = z."""
+    """Return the series of RJ around equal arguments; RD is RJ with p = z.
+
+    Its value has a small weight: terms of the third order would vanish in rounding.
+    """
     a, b, c = 1 - x / mean, 1 - y / mean, 1 - z / mean
     d = -0.5 * (a + b + c)
     e2 = a * b + a * c + b * c - 3 * d * d
-    e3 = a * b * c + 2 * e2 * d + 4 * d**3
-    e4 = (2 * a * b * c + e2 * d + 3 * d**3) * d
-    e5 = a * b * c * d * d
-    total = 1 - 3 * e2 / 14 + e3 / 6 + 9 * e2 * e2 / 88 - 3 * e4 / 22 - 9 * e2 * e3 / 52
-    return (total + 3 * e5 / 26) / (mean * sqrt(mean))
+    return (1 - 3 * e2 / 14) / (mean * sqrt(mean))
 
 
-def _arc(e: Any) -> Any:
-    """Return RC(1, 1 + e): atan(√e) / √e or atanh(√-e) / √-e, and a series near e = 0."""
+def _arc(e: Any, whole: Any) -> Any:
+    """Return RC(1, 1 + e), given 1 + e: atan(√e) / √e or atanh(√-e) / √-e, a series near e = 0."""
     is_small = abs(e) < 0.05
     small, series = where(is_small, e, 0.0), 0.0
     for k in range(12, -1, -1):
         series = 1 / (2 * k + 1) - series * small
     above, below = where(e >= 0.05, e, 1.0), where(e <= -0.05, 0.0 - e, 0.25)
-    outer = where(e > 0, atan(sqrt(above)) / sqrt(above), atanh(sqrt(below)) / sqrt(below))
+    root = sqrt(below)
+    # atanh(root) = log((1 + root) / √(1 - root²)) without the difference, which may be near 0.
+    logarithm = log(1 + root) - 0.5 * log(where(e <= -0.05, whole, 0.75))
+    outer = where(e > 0, atan(sqrt(above)) / sqrt(above), logarithm / root)
     return where(is_small, series, outer)

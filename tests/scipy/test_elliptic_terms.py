@@ -48,6 +48,30 @@ def test_rj_of_any_ratio(decades):
     agree("elliprj", [x, y, 0 * z, p], 2e-13)
 
 
+def test_rd_and_rj_of_the_widest_ratios():
+    small, large = 10 ** RNG.uniform(-300, -280, 200), 10 ** RNG.uniform(80, 100, 200)
+
+    agree("elliprd", [small, small, large], 5e-15)
+    agree("elliprd", [small, 10 ** RNG.uniform(-280, 80, 200), large], 5e-15)
+    agree("elliprj", [small, small[::-1], large, large], 5e-15)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("power", [-30, -20, -10, -3, 1, 2, 10, 15, 20, 30])
+def test_rj_of_a_small_and_a_large_fourth_argument(power, sign):
+    x, y, z, p = spread(4, 1.0)
+    p = sign * 10.0**power * p
+
+    # SciPy itself is wrong by 3e-12 for some of these, as 60 digits show.
+    agree("elliprj", [x, y, z, p], 5e-12)
+    agree("elliprj", [0 * x, y, z, p], 5e-12)
+    # Powers of 4 scale the result exactly.
+    found, scaled = (
+        special.elliprj(*[tf.constant(4.0**k * v) for v in (x, y, z, p)]).numpy() for k in (0, 130)
+    )
+    np.testing.assert_allclose(scaled, found * 8.0**-130, rtol=1e-13)
+
+
 def test_equal_arguments_have_powers():
     x = spread(1, 100.0)[0]
     t = tf.constant(x)
@@ -71,7 +95,7 @@ def test_rc_has_closed_forms():
 
 def test_rj_of_three_equal_arguments_has_a_closed_form():
     # RJ(x, x, x, p) = 3 (1 / sqrt(x) - RC(x, p)) / (p - x)
-    x, p = RNG.uniform(0.1, 2.0, 200), RNG.uniform(4.0, 60.0, 200)
+    x, p = RNG.uniform(0.1, 2.0, 200), 4.0 * 10 ** RNG.uniform(0.0, 40.0, 200)
     d = p - x
     rc = np.arctan(np.sqrt(d / x)) / np.sqrt(d)
 
@@ -162,6 +186,48 @@ def test_carlsons_integrals_at_their_poles_and_past_them(name):
         found = getattr(special, name)(*[tf.constant(axis) for axis in grid]).numpy()
 
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+
+
+# Near equal arguments, an integral of degree -1/2 or -3/2 is a power of their weighted mean.
+WEIGHTS = {
+    "elliprc": (-0.5, [1 / 3, 2 / 3]),
+    "elliprf": (-0.5, [1 / 3, 1 / 3, 1 / 3]),
+    "elliprd": (-1.5, [1 / 5, 1 / 5, 3 / 5]),
+    "elliprj": (-1.5, [1 / 5, 1 / 5, 1 / 5, 2 / 5]),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_each_of_some_equal_arguments_has_its_own_slope(name):
+    degree, weights = WEIGHTS[name]
+    x = [tf.constant(np.array([0.3, 2.0, 500.0])) for _ in weights]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = getattr(special, name)(*x)
+
+    for slope, weight in zip(tape.gradient(y, x), weights, strict=True):
+        expected = weight * degree * np.array([0.3, 2.0, 500.0]) ** (degree - 1)
+        np.testing.assert_allclose(slope.numpy(), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("p", [1e-12, 1e-3, 2.0, 47.0, 49.0, 1e4, 1e18])
+@pytest.mark.parametrize("first", [(0.5, 2.0, 3.0), (3.0, 3.0, 0.1), (2.0, 2.0, 2.0)], ids=str)
+def test_slopes_of_rj_for_every_size_of_the_fourth_argument(first, p):
+    values = np.array([*first, p])
+    x = [tf.constant(value) for value in values]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = special.elliprj(*x)
+
+    for place, slope in enumerate(tape.gradient(y, x)):
+        step = 1e-4 * values * (np.arange(4) == place)
+        far, near = (
+            scipy.special.elliprj(*(values + k * step))
+            - scipy.special.elliprj(*(values - k * step))
+            for k in (2, 1)
+        )
+        expected = (8 * near - far) / (12 * step[place])
+        np.testing.assert_allclose(slope.numpy(), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("arguments", [(0.7, -1.3), (2.0, 1.0, 3.0, -0.4)])
