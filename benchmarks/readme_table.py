@@ -12,32 +12,13 @@ from pathlib import Path
 
 from tapegrad.errors import TapegradError
 from tapegrad_bench.provenance import source_digest
+from tapegrad_bench.report_markdown import insert, markdown_table
 from tapegrad_bench.results import Run, load
-from tapegrad_bench.tables import Entry, Table, machine_table, short_tables
+from tapegrad_bench.tables import machine_table, short_tables
 
 FOLDER = Path(__file__).resolve().parent
 BEGIN = "<!-- results: begin (made by readme_table.py, never by hand) -->"
 END = "<!-- results: end -->"
-
-
-def markdown_table(table: Table) -> str:
-    """Return `table` in Markdown under a heading."""
-    heads = [name or " " for name in table.columns]
-    rules = [":--" if place < table.names else "--:" for place in range(len(heads))]
-    lines = [_line(heads), _line(rules)]
-    lines += [_line([_text(entry) for entry in row]) for row in table.rows]
-    note = f"{table.note}\n\n" if table.note else ""
-    return f"#### {table.title}\n\n{note}" + "\n".join(lines) + "\n"
-
-
-def _line(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
-
-
-def _text(entry: Entry) -> str:
-    # A line of a Markdown table ends at the first newline, and a cell at the first bar.
-    written = " ".join(entry.text.split()).replace("|", "\\|").replace("<", "&lt;")
-    return f"**{written}**" if entry.tone == "strong" else written
 
 
 def section(runs: dict[str, Run]) -> str:
@@ -62,15 +43,6 @@ def outdated(runs: dict[str, Run]) -> list[str]:
     ]
 
 
-def insert(page: str, tables: str) -> str:
-    """Return `page` with `tables` between the markers instead of what was there."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise TapegradError(f"README.md must have the lines {BEGIN!r} and {END!r}, in this order.")
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
-
-
 def main(argv: Sequence[str], folder: Path = FOLDER) -> int:
     """Write or check the page; return 1 if it was to be checked and is out of date."""
     if list(argv) not in ([], ["--check"]):
@@ -80,7 +52,7 @@ def main(argv: Sequence[str], folder: Path = FOLDER) -> int:
     page = path.read_text(encoding="utf-8")
     try:
         runs = {file.stem: load(file) for file in sorted((folder / "results").glob("*.json"))}
-        wanted = insert(page, section(runs))
+        wanted = insert(page, BEGIN, END, section(runs))
     except TapegradError as error:
         print(f"readme_table: {error}", file=sys.stderr)
         return 2

@@ -31,7 +31,7 @@ FILES_ON_THE_HOST = tuple(
         "bench_results", "bench_workloads", "casts_ahead", "compute_gradient", "extend", "faces",
         "function", "generic_kernels", "interop", "interrupts", "memory_info", "nest",
         "optimizers", "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
-        "translation", "wrong_calls", "zoo",
+        "translation", "wrong_calls", "zoo", "zoo_record",
     )
 )  # fmt: skip
 

@@ -150,6 +150,26 @@ def draw_ratios(row: Row, ratios: Mapping[str, float], limits: tuple[float, floa
     return drawing(bottom + 20, f"{row.label}: ratio to each peer", *parts)
 
 
+def draw_ranking(title: str, ratios: Mapping[str, Mapping[str, float]]) -> str:
+    """Draw one line per program with a dot per peer, in the given order, on a logarithmic scale."""
+    left, right, top, line = 134.0, 16.0, 6.0, 15.0
+    values = [ratio for found in ratios.values() for ratio in found.values()]
+    x = LogScale(*decades_around([0.9, 1.1, *values], 1.2), left, WIDTH - right)
+    bottom = top + line * len(ratios)
+    parts = grid_x(x, bottom, top, format_ratio, 5)
+    one = x.place(1.0)
+    parts.append(tag("line", x1=one, x2=one, y1=top, y2=bottom, class_="one"))
+    for place, (program, found) in enumerate(ratios.items()):
+        y = top + line * (place + 0.5)
+        parts.append(tag("line", x1=left, x2=WIDTH - right, y1=y, y2=y, class_="grid"))
+        parts.append(text(program, left - 8, y + 3.5, class_="name end"))
+        for peer, ratio in found.items():
+            words = hint(f"{program}: {peer} takes {format_ratio(ratio)} our time")
+            dot = tag("circle", words, cx=x.place(ratio), cy=y, r=4.0, class_="point")
+            parts.append(draw_mark(peer, dot))
+    return drawing(bottom + 20, f"{title}: ratio to the peers by program", *parts)
+
+
 def draw_shares(shares: Mapping[str, Mapping[str, float]]) -> str:
     """Draw a line of dots per workload: percent of the ceiling on a logarithmic scale."""
     left, right, top, line = 134.0, 16.0, 6.0, 22.0

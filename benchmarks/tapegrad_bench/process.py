@@ -6,13 +6,13 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tapegrad_bench.adapters import Contender
-from tapegrad_bench.worker import serve
+from tapegrad_bench.worker import Session, serve
 
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
@@ -50,10 +50,22 @@ class TooSlowError(WorkerError):
 
 
 class Worker:
-    """A process that runs one library; it is started at the first request, or before."""
+    """A process that runs one library; it is started at the first request, or before.
 
-    def __init__(self, device: str, threads: int | None, preload: Sequence[Contender] = ()) -> None:
+    It answers requests by the methods of `session(device)`. `settings` are variables of its
+    environment.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        threads: int | None,
+        preload: Sequence[Contender] = (),
+        session: Callable[[str], Any] = Session,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._device, self._threads, self._preload = device, threads, tuple(preload)
+        self._session, self._more_settings = session, dict(settings or {})
         self.generation = 0
         """How many processes there have been; a new one knows nothing of the one before."""
         self._process: Any = None
@@ -71,7 +83,7 @@ class Worker:
         os.close(descriptor)
         self._log = Path(name)
         cores = _cores(self._device, self._threads)
-        arguments = (theirs, name, self._device, cores, self._preload)
+        arguments = (theirs, name, self._device, cores, self._preload, self._session)
         self.generation += 1
         self._process = context.Process(target=serve, args=arguments)
         with _starting, _environment(self._settings()):
@@ -87,7 +99,7 @@ class Worker:
         settings = {**ALWAYS, **(ON_CPU if self._device == "cpu" else ON_CUDA)}
         if self._threads is not None and self._device == "cpu":
             settings.update(dict.fromkeys(THREAD_SETTINGS, str(self._threads)))
-        return settings
+        return {**settings, **self._more_settings}
 
     def request(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Ask for something and wait for the answer; after `timeout` seconds end the process."""

@@ -53,14 +53,16 @@ def _git(root: Path, arguments: Sequence[str]) -> str:
     return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
-def source_digest(folders: Iterable[Path] | None = None) -> str:
+def source_digest(folders: Iterable[Path] | None = None, more: Sequence[str] = ()) -> str:
     """Return one hash for all Python files of the packages, wherever they are installed.
+
+    `more` names packages that are not in the wheel.
 
     >>> len(source_digest())
     64
     """
     if folders is None:
-        found = [name for name in PACKAGES if importlib.util.find_spec(name) is not None]
+        found = [name for name in (*PACKAGES, *more) if importlib.util.find_spec(name) is not None]
         folders = [_folder(name) for name in found]
     total = hashlib.sha256()
     for folder in sorted(folders):

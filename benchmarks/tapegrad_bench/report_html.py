@@ -26,24 +26,32 @@ def write_page(run: Run, path: Path) -> None:
 
 def page(run: Run) -> str:
     """Return the page of `run` as one HTML document."""
+    return document(
+        "tapegrad benchmark",
+        _header(run),
+        legend(contenders_of(run.cells)),
+        _size_section(run),
+        *[_ratio_section(run, device) for device in devices_of(run)],
+        _roofline_section(run),
+        *[_memory_section(run, device) for device in devices_of(run)],
+        *[draw_table(table, 2) for table in (*summary_tables(run), machine_table(run))],
+        tag("details", tag("summary", "Every cell"), draw_table(detail_table(run), 0)),
+    )
+
+
+def document(title: str, *parts: str) -> str:
+    """Return a page with its style and script inside."""
     resources = files("tapegrad_bench")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", "tapegrad benchmark"),
+        tag("title", escape(title)),
         tag("style", resources.joinpath("page.css").read_text(encoding="utf-8")),
     )
     body = tag(
         "body",
-        _header(run),
-        _legend(run),
-        _size_section(run),
-        *[_ratio_section(run, device) for device in devices_of(run)],
-        _roofline_section(run),
-        *[_memory_section(run, device) for device in devices_of(run)],
-        *[_table(table, 2) for table in (*summary_tables(run), machine_table(run))],
-        tag("details", tag("summary", "Every cell"), _table(detail_table(run), 0)),
+        *parts,
         '<div id="tip" role="status" hidden></div>',
         tag("script", resources.joinpath("page.js").read_text(encoding="utf-8")),
     )
@@ -71,7 +79,8 @@ def _tile(fact: Fact) -> str:
     )
 
 
-def _legend(run: Run) -> str:
+def legend(contenders: Sequence[str]) -> str:
+    """Return the buttons that show and hide contenders."""
     buttons = [
         tag(
             "button",
@@ -81,17 +90,19 @@ def _legend(run: Run) -> str:
             data_c=slug(name),
             aria_pressed="true",
         )
-        for name in contenders_of(run.cells)
+        for name in contenders
     ]
     return tag("nav", *buttons, class_="legend", aria_label="Show or hide a library")
 
 
-def _section(title: str, note: str, cards: Sequence[str], kind: str = "cards") -> str:
+def section(title: str, note: str, cards: Sequence[str], kind: str = "cards") -> str:
+    """Return a part of the page with a heading, a sentence and cards."""
     inside = tag("div", *cards, class_=kind) if cards else ""
     return tag("section", tag("h2", escape(title)), tag("p", escape(note)), inside)
 
 
-def _card(title: str, drawing: str, *notes: str) -> str:
+def card(title: str, drawing: str, *notes: str) -> str:
+    """Return a drawing under a title."""
     written = [tag("p", escape(note)) for note in notes]
     heading = tag("h3", escape(title))
     return tag("div", heading, drawing, *written, class_="card")
@@ -105,14 +116,14 @@ def _size_section(run: Run) -> str:
     for (workload, dtype, axis, _), series in groups.items():
         crossovers = [c for c in crossovers_of(series) if is_ours(c.contender)]
         notes = [f"{crossover.contender}: {crossover.sentence}." for crossover in crossovers]
-        cards.append(_card(f"{workload} {dtype}, {axis}", draw_sizes(series, crossovers), *notes))
+        cards.append(card(f"{workload} {dtype}, {axis}", draw_sizes(series, crossovers), *notes))
     note = (
         "Median time of one step; both axes are logarithmic. Solid lines with rings: CPU. Dashed "
         "lines with squares: GPU. A dotted upright line marks where our GPU overtakes our CPU."
     )
     if not cards:
         note = "No workload was measured at more than one size in this run."
-    return _section("Time by size", note, cards, "cards large")
+    return section("Time by size", note, cards, "cards large")
 
 
 def _ratio_section(run: Run, device: str) -> str:
@@ -122,7 +133,7 @@ def _ratio_section(run: Run, device: str) -> str:
     cards = []
     if values:
         limits = decades_around([0.9, 1.1, *values], 1.1)
-        cards = [_card(row.label, draw_ratios(row, ratios, limits)) for row, ratios in pairs]
+        cards = [card(row.label, draw_ratios(row, ratios, limits)) for row, ratios in pairs]
     note = (
         "How many times our time the peer takes: bars to the right of 1x mean that tapegrad is "
         "faster. Eager peers and hand-written steps against tapegrad eager, compiled ones "
@@ -130,7 +141,7 @@ def _ratio_section(run: Run, device: str) -> str:
     )
     if not cards:
         note = "No peer was measured beside tapegrad in this run."
-    return _section(f"Ratio to each peer on {device}", note, cards)
+    return section(f"Ratio to each peer on {device}", note, cards)
 
 
 def _roofline_section(run: Run) -> str:
@@ -138,20 +149,20 @@ def _roofline_section(run: Run) -> str:
     for device in devices_of(run):
         shares = _shares(run, device)
         if shares:
-            cards.append(_card(f"{device}, percent of the ceiling", draw_shares(shares)))
+            cards.append(card(f"{device}, percent of the ceiling", draw_shares(shares)))
     for ceiling in run.ceilings:
         rows = [row for row in standard_rows(run, ceiling.device) if row.dtype == ceiling.dtype]
         spots = find_spots(rows)
         if ceiling.copy_tb_per_s and ceiling.matmul_tflop_per_s and spots:
             drawn = draw_roofline(ceiling, spots)
-            cards.append(_card(f"{ceiling.device}, {ceiling.dtype}", drawn))
+            cards.append(card(f"{ceiling.device}, {ceiling.dtype}", drawn))
     note = (
         "What each step achieved of the bytes and operations it needs at least, against the "
         "ceilings measured in this run: a plain copy, a large matrix product. Larger dots are ours."
     )
     if not cards:
         note = "No ceiling was measured for what ran."
-    return _section("Roofline", note, cards, "cards large")
+    return section("Roofline", note, cards, "cards large")
 
 
 def _shares(run: Run, device: str) -> dict[str, dict[str, float]]:
@@ -170,13 +181,14 @@ def _memory_section(run: Run, device: str) -> str:
         found = {c: getattr(cell, name) for c, cell in row.cells.items() if cell.median is not None}
         peaks = {contender: peak for contender, peak in found.items() if peak}
         if peaks:
-            cards.append(_card(row.label, draw_memory(row, peaks)))
+            cards.append(card(row.label, draw_memory(row, peaks)))
     where = "host" if device == "cpu" else "device"
     note = f"Most {where} memory held during a step."
-    return _section(f"Memory on {device}", note if cards else "It was not measured.", cards)
+    return section(f"Memory on {device}", note if cards else "It was not measured.", cards)
 
 
-def _table(table: Table, level: int) -> str:
+def draw_table(table: Table, level: int) -> str:
+    """Return a table under a heading of a level; level 0 leaves the heading out."""
     kinds = ["name" if place < table.names else "number" for place in range(len(table.columns))]
     heads = [tag("th", escape(name), class_=kind) for name, kind in zip(table.columns, kinds)]
     rows = [

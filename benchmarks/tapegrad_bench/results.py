@@ -214,6 +214,11 @@ class Run:
         floors = [needed / (rate * 1e12) for needed, rate in pairs if needed and rate]
         return max(floors, default=None)
 
+    def times_the_floor(self, cell: Cell) -> float | None:
+        """Return how many times its floor `cell` takes: 1 is the limit of the device."""
+        floor = self.floor(cell)
+        return cell.median / floor if floor and cell.median else None
+
     def percent_of_ceiling(self, cell: Cell) -> float | None:
         """Return how much of the measured ceiling `cell` reached: 100 is the floor itself."""
         floor = self.floor(cell)

@@ -53,13 +53,14 @@ def time_table(rows: Sequence[Row], device: str) -> Table:
     for row in rows:
         times = [time for name in names if (time := row.time(name)) is not None]
         best = min(times, default=None)
-        entries = [_time_entry(row.cells.get(name), best) for name in names]
+        entries = [time_entry(row.cells.get(name), best) for name in names]
         lines.append((Entry(row.workload), Entry(row.extent), *entries))
     note = "Median of one whole step. The fastest of each row stands out."
     return Table(f"Time on {device}", note, ("workload", "size", *names), tuple(lines), names=2)
 
 
-def _time_entry(cell: Cell | None, best: float | None) -> Entry:
+def time_entry(cell: Cell | None, best: float | None = None) -> Entry:
+    """Return a median, or how the cell ended; `best` stands out."""
     if cell is None:
         return NOTHING
     if cell.median is None or cell.spread is None:
@@ -95,6 +96,37 @@ def ratio_entry(ratio: float | None) -> Entry:
         return NOTHING
     tone = "good" if ratio > 1.02 else "bad" if ratio < 0.98 else ""
     return Entry(format_ratio(ratio), tone)
+
+
+def limit_table(run: Run, rows: Sequence[Row], device: str) -> Table:
+    """Return what each step needs at least, and how far each contender is from that."""
+    names = contenders_of(cell for row in rows for cell in row.cells.values())
+    lines = [
+        (Entry(row.workload), Entry(row.extent), *limit_entries(run, row, names))
+        for row in rows
+        if any(run.floor(cell) for cell in row.cells.values())
+    ]
+    note = (
+        "The limit is the time in which the device could move the bytes or make the operations "
+        "that the step needs at least, at the rates in 'Ceilings'. Below the names: how many times "
+        "the limit a step takes. What fits into caches can take less than 1x."
+    )
+    columns = ("workload", "size", "bytes needed", "operations needed", "limit", *names)
+    return Table(f"Limit on {device}", note, columns, tuple(lines), names=2)
+
+
+def limit_entries(run: Run, row: Row, contenders: Sequence[str]) -> tuple[Entry, ...]:
+    """Return needed bytes, needed operations, the limit, and its multiple by each contender."""
+    cell = next(iter(row.cells.values()))
+    floor = run.floor(cell)
+    found = [row.cells.get(name) for name in contenders]
+    multiples = [run.times_the_floor(cell) if cell else None for cell in found]
+    return (
+        bytes_entry(cell.bytes_needed),
+        Entry(format_count(cell.flops_needed)) if cell.flops_needed else NOTHING,
+        _value_entry(floor, "s"),
+        *[NOTHING if multiple is None else Entry(format_ratio(multiple)) for multiple in multiples],
+    )
 
 
 def scaling_table(series: Sequence[Series]) -> Table:
@@ -262,5 +294,6 @@ def _tables(
     for device in devices_of(run):
         rows = rows_on(run, device)
         tables += [time_table(rows, device), ratio_table(rows, device)]
+        tables.append(limit_table(run, rows, device))
     tables += [scaling_table(series), ceiling_table(run), problem_table(run)]
     return [table for table in tables if table.rows]

@@ -141,13 +141,14 @@ def serve(
     device: str,
     cores: tuple[int, ...],
     preload: tuple[Contender, ...],
+    make_session: Callable[[str], Any] = Session,
 ) -> None:
     """Import the libraries of `preload`, then answer requests until the runner hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
     _write_to(log)
     if cores:
         os.sched_setaffinity(0, cores)
-    session = Session(device)
+    session = make_session(device)
     for contender in preload:
         _answer(session.load, (contender,))  # what goes wrong is told when somebody asks for it
     while True:

@@ -1,51 +1,93 @@
-"""tapegrad bench --zoo [names] [--device cpu]: check, time and report programs of the zoo."""
+"""tapegrad bench --zoo [names]: check, time and report programs of the zoo."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tapegrad_zoo.contenders import MODES
-from tapegrad_zoo.program import LIBRARIES, entries
-from tapegrad_zoo.report import summary, table
-from tapegrad_zoo.runner import Zoo
+from tapegrad.errors import ArgumentError
+from tapegrad_bench.report_terminal import write_tables
+from tapegrad_zoo.page import write_page
+from tapegrad_zoo.program import LIBRARIES, Entry, entries
+from tapegrad_zoo.record import Half, place_of
+from tapegrad_zoo.report import tables_of
+from tapegrad_zoo.row import Contest, contenders
+from tapegrad_zoo.runner import Zoo, shard
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser("tapegrad bench --zoo", description=__doc__)
-    parser.add_argument("names", nargs="*", help="programs or families (default: the workbench)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--peers", default="jax,torch", help="libraries, separated by commas")
-    parser.add_argument("--budget", type=float, default=480.0, help="seconds; a later run goes on")
-    parser.add_argument("--seconds", type=float, default=1.0, help="for the steps of one contender")
-    parser.add_argument("--examination", action="store_true", help="the other half, to report it")
-    parser.add_argument("--output", type=Path, default=Path("zoo.json"))
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     peers = [name for name in options.peers.split(",") if name]
-    unknown = sorted(set(peers) - set(LIBRARIES))
+    unknown = sorted(set(peers) - set(LIBRARIES[1:]))
     if unknown:
-        parser.error(f"--peers takes {', '.join(LIBRARIES[1:])}. Got {', '.join(unknown)}.")
-    wanted = [
-        entry
-        for entry in entries()
-        if (
-            {entry.name, entry.family} & set(options.names)
-            if options.names
-            else entry.is_on_workbench is not options.examination
-        )
-    ]
-    zoo = Zoo(options.output, options.device, ["tapegrad", *peers])
-    zoo.run(wanted, options.budget, options.seconds)
-    rows = {entry.name: zoo.rows[entry.name] for entry in wanted if entry.name in zoo.rows}
-    columns = tuple(f"{library}:{mode}" for library in peers for mode in MODES[library])
-    if columns:
-        print(table(rows, columns))
-        print(summary(rows, columns))
-    print(f"{len(rows)} of {len(wanted)} programs have a row; {options.output} keeps them.")
+        raise ArgumentError(f"--peers takes {', '.join(LIBRARIES[1:])}. Got {', '.join(unknown)}.")
+    wanted = shard(chosen(options.names, options.half), *_shard(options.shard))
+    modes = contenders(["tapegrad", *peers], options.device)
+    contest = Contest(options.device, options.threads, modes, options.seconds)
+    folder = Path("tapegrad-bench")
+    path = options.record or folder / f"zoo-{options.device}.json"
+    zoo = Zoo(path, contest, options.remark)
+    for other in options.merge:
+        zoo.add(other)
+    if not options.merge:
+        zoo.run(wanted, options.budget, lambda words: print(words, flush=True))
+    write_tables(tables_of(zoo.record), sys.stdout)
+    page = options.page or folder / f"{path.stem}.html"
+    write_page(zoo.record, page)
+    done = len(wanted) - len(zoo.missing(wanted))
+    again = "" if done == len(wanted) else " Run the command again to go on."
+    print(f"{done} of {len(wanted)} programs have a row.{again}\nRecord: {path}\nPage:   {page}")
     return 0
+
+
+def chosen(names: Sequence[str], half: str) -> list[Entry]:
+    """Return the programs with these names, files or families, or all of a half.
+
+    >>> [entry.name for entry in chosen(["resnet"], "workbench")]
+    ['resnet']
+    """
+    known = [(entry, place_of(entry)) for entry in entries()]
+    if not names:
+        return [entry for entry, place in known if place.half.value == half]
+    words = [(entry, {entry.name, place.file, place.family}) for entry, place in known]
+    unknown = set(names).difference(*[of_entry for _, of_entry in words])
+    if unknown:
+        raise ArgumentError(f"The zoo has no program or family {', '.join(sorted(unknown))}.")
+    return [entry for entry, of_entry in words if of_entry & set(names)]
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    index, count = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= index <= count:
+        raise ArgumentError(f"--shard must be like 1/4, 2/4, 3/4 or 4/4. Got {text!r}.")
+    return index, count
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "tapegrad bench --zoo",
+        description="Check, time and report programs of the zoo. A command that runs again with "
+        "the same record goes on where it ended.",
+    )
+    add = parser.add_argument
+    add("names", nargs="*", help="programs or families (default: those of --half)")
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add("--half", choices=[*Half], default=Half.WORKBENCH, help="examination: only to report")
+    add("--shard", default="1/1", metavar="I/N", help="each N-th program, from the I-th on")
+    add("--peers", default="jax,torch", metavar="LIST", help="libraries, separated by commas")
+    add("--budget", type=float, default=480.0, metavar="SECONDS", help="of this command (480)")
+    add("--seconds", type=float, default=1.0, help="for the steps of one contender (1)")
+    add("--threads", type=int, default=1, metavar="N", help="for each library on the CPU (1)")
+    add("--record", type=Path, metavar="FILE", help="(tapegrad-bench/zoo-DEVICE.json)")
+    add("--merge", type=Path, nargs="+", default=[], metavar="FILE", help="take rows over instead")
+    add("--remark", default="", help="what readers of the record have to know")
+    add("--page", type=Path, metavar="FILE", help="(tapegrad-bench/RECORD.html)")
+    return parser
 
 
 if __name__ == "__main__":

@@ -14,12 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_zoo.program import Arrays, Kind, Optimizer, Program, Values
+from tapegrad.errors import ArgumentError
+from tapegrad_zoo.limits import least_cost
+from tapegrad_zoo.program import Arrays, Cost, Kind, Optimizer, Program, Values
 
 SETS = 8
 """How many batches a program takes in turn."""
 
-MODES = {"tapegrad": ("eager", "function"), "jax": ("jit",), "torch": ("eager", "compile")}
+MODES = {
+    "cpu": {"tapegrad": ("eager", "function"), "jax": ("jit",), "torch": ("eager", "compile")},
+    "cuda": {
+        "tapegrad": ("eager", "function"),
+        "jax": ("jit",),
+        # "graph" is a whole step in one CUDA graph, the loss compiled and the batch copied in.
+        "torch": ("eager", "compile", "graph"),
+    },
+}
+"""The modes of a library, by device."""
+
+
+def _unknown() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,8 @@ class Timed:
     synchronize: Callable[[Any], None]
     loss: Callable[[Any], float | None]
     """Return the loss of a result as a number."""
+    needed: Callable[[], Cost | None] = _unknown
+    """Return the least that the step needs, once it has run."""
 
 
 def make(library: str, mode: str, program: Program, device: str) -> Timed:
@@ -91,13 +108,22 @@ def _in_tapegrad(mode: str, program: Program, device: str) -> Timed:
         if device != "cpu":
             importlib.import_module("cupy").cuda.Device().synchronize()
 
-    run = tf.function(step) if mode == "function" else step
+    run: Any = tf.function(step) if mode == "function" else step
 
     def on_device(batch: Arrays) -> Any:
         with tf.device(device):
             return run(batch)
 
-    return Timed(_in_turn(on_device, batches), synchronize, _number)
+    def needed() -> Cost | None:
+        if mode != "function":
+            return None
+        with tf.device(device):
+            try:
+                return least_cost(run.program(batches[0]).graph)
+            except ArgumentError:  # the step is not recorded: it runs eagerly
+                return None
+
+    return Timed(_in_turn(on_device, batches), synchronize, _number, needed)
 
 
 def _tapegrad_optimizer(rule: Optimizer) -> Any:
@@ -177,9 +203,11 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
     params = {k: torch.nn.Parameter(torch.tensor(v, device=device)) for k, v in values.items()}
     batches = [{k: torch.tensor(v, device=device) for k, v in batch.items()} for batch in drawn]
     function: Any = program.on_torch(program.sizes[device], half)
-    if mode == "compile":
+    if mode != "eager":
         function = torch.compile(function, dynamic=False)
-    optimizer = None if program.optimizer is None else _torch_optimizer(program.optimizer, params)
+    optimizer = None
+    if program.optimizer is not None:
+        optimizer = _torch_optimizer(program.optimizer, params, is_captured=mode == "graph")
 
     def step(batch: Arrays) -> Any:
         if program.kind is Kind.STEP:
@@ -196,16 +224,59 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
         if device != "cpu":
             torch.cuda.synchronize()
 
-    return Timed(_in_turn(step, batches), synchronize, _number)
+    run = _captured_by_torch(step, params, optimizer) if mode == "graph" else step
+    return Timed(_in_turn(run, batches), synchronize, _number)
 
 
-def _torch_optimizer(rule: Optimizer, params: Arrays) -> Any:
+def _captured_by_torch(
+    step: Callable[[Arrays], Any], params: Arrays, optimizer: Any
+) -> Callable[[Arrays], Any]:
+    """Return a function that copies its batch into fixed arrays and replays a CUDA graph."""
+    import torch
+
+    inputs: Arrays = {}
+    captured: list[Any] = []
+
+    def capture(batch: Arrays) -> None:
+        inputs.update({name: value.clone() for name, value in batch.items()})
+        start = {name: value.detach().clone() for name, value in params.items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # compile, choose algorithms and allocate outside of the graph
+                step(inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.no_grad():
+            for name, value in start.items():
+                params[name].copy_(value)
+            slots = [] if optimizer is None else optimizer.state.values()
+            for value in [v for slot in slots for v in slot.values() if torch.is_tensor(v)]:
+                value.zero_()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = step(inputs)
+        captured.extend((graph, result))
+
+    def replay(batch: Arrays) -> Any:
+        if not captured:
+            capture(batch)
+        for name, value in batch.items():
+            inputs[name].copy_(value)
+        captured[0].replay()
+        return captured[1]
+
+    return replay
+
+
+def _torch_optimizer(rule: Optimizer, params: Arrays, *, is_captured: bool = False) -> Any:
     import torch
 
     values = [*params.values()]
     fused = not any([value.is_complex() for value in values])
     if rule.name == "adam":
         betas = rule.beta_1, rule.beta_2
-        return torch.optim.Adam(values, rule.rate, betas, rule.epsilon, fused=fused)
+        return torch.optim.Adam(
+            values, rule.rate, betas, rule.epsilon, fused=fused, capturable=is_captured
+        )
     momentum = rule.momentum if rule.name == "momentum" else 0.0
     return torch.optim.SGD(values, rule.rate, momentum, fused=fused)

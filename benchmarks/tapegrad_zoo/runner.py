@@ -1,124 +1,123 @@
-"""Run the zoo: check that the versions of a program agree, time them side by side, keep the rows.
+"""Run the zoo: measure the rows that a record lacks, and write the record after each.
 
-A row is one program on one device with all contenders. The results file is written after each row,
-and a later run continues it if the sources are the same, so that a run may be done in parts.
+A later command continues a record, so that a run may be done in parts.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from tapegrad_bench.machine import Gpu, describe_machine, versions
+from tapegrad_bench.process import Worker
 from tapegrad_bench.provenance import current_commit, source_digest
-from tapegrad_zoo.check import check
-from tapegrad_zoo.contenders import MODES
-from tapegrad_zoo.program import LIBRARIES, Entry
+from tapegrad_bench.results import Cell, Run, Status
+from tapegrad_zoo.program import Entry
+from tapegrad_zoo.record import Record, load, merged, place_of, save
+from tapegrad_zoo.row import SETTINGS, Clock, Contest, worker
 
-PATIENCE = 300.0
-"""Seconds that one contender may take, compilation included."""
+CEILING_SECONDS = 120.0
 
-Row = dict[str, Any]
+Say = Callable[[str], None]
 
 
-def contenders(libraries: Sequence[str]) -> list[tuple[str, str]]:
-    """Return libraries and modes that are installed, ours first.
+def shard(entries: Sequence[Entry], index: int, count: int) -> list[Entry]:
+    """Return the programs of one shard of several, counted from 1.
 
-    >>> contenders(["tapegrad"])
-    [('tapegrad', 'eager'), ('tapegrad', 'function')]
+    >>> shard([1, 2, 3, 4, 5], 2, 2)
+    [2, 4]
     """
-    found = [library for library in LIBRARIES if library in libraries]
-    return [
-        (library, mode)
-        for library in found
-        if library == "tapegrad" or importlib.util.find_spec(library) is not None
-        for mode in MODES[library]
-    ]
+    return [*entries[index - 1 :: count]]
 
 
 class Zoo:
-    """A results file, and the rows that it lacks."""
+    """A record, and what adds rows to it."""
 
-    def __init__(self, path: Path, device: str, libraries: Sequence[str]) -> None:
-        self._path, self._device, self._libraries = path, device, libraries
-        self._digest = source_digest()
-        self.rows: dict[str, Row] = {}
+    def __init__(self, path: Path, contest: Contest, remark: str = "") -> None:
+        self._path, self._contest = path, contest
+        self.record = _present(contest, remark)
         if path.exists():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept["digest"] == self._digest and kept["device"] == device:
-                self.rows = kept["rows"]
+            kept = load(path)
+            both = merged(self.record, kept, str(path))
+            run = replace(both.run, started=kept.run.started, commit=kept.run.commit)
+            self.record = replace(both, run=run, remark=remark or kept.remark)
 
-    def run(self, entries: Iterable[Entry], budget: float, seconds: float) -> None:
-        """Run programs that have no row yet until the budget is spent."""
-        deadline = time.monotonic() + budget
-        for entry in entries:
-            if entry.name in self.rows:
-                continue
-            if time.monotonic() > deadline:
-                return
-            self.rows[entry.name] = self._row(entry, seconds)
-            self._save()
+    def add(self, path: Path) -> None:
+        """Take over the rows of another record."""
+        self.record = merged(self.record, load(path), str(path))
+        save(self.record, self._path)
 
-    def _row(self, entry: Entry, seconds: float) -> Row:
-        program = entry.program
-        cost = program.cost(program.sizes[self._device])
-        row: Row = {
-            "family": entry.family,
-            "spelling": entry.spelling,
-            "workbench": entry.is_on_workbench,
-            "bytes": cost.bytes,
-            "operations": cost.operations,
-            "dtype": program.dtypes[self._device],
-            "cells": [],
-        }
-        present = tuple(dict.fromkeys(library for library, _ in contenders(self._libraries)))
+    def missing(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the programs without a row that has all contenders."""
+        names = [f"{library} {mode}" for library, mode in self._contest.contenders]
+        return [entry for entry in entries if not self.record.has(entry.name, names)]
+
+    def run(self, entries: Iterable[Entry], budget: float, say: Say = print) -> None:
+        """Add the rows that are missing until the budget is spent.
+
+        A row that the end of the budget cuts is left to the next command, where it comes first.
+        """
+        clock = Clock(budget)
+        checker = worker(self._contest.device, self._contest.threads)
         try:
-            complaints = check(entry, present) if len(present) > 1 else []
-        except Exception as error:
-            complaints = [f"{type(error).__name__}: {error}"]
-        row["complaint"] = "; ".join(complaints)
-        if not complaints:  # a program that disagrees with its peers is never timed
-            row["cells"] = [
-                self._cell(entry.name, library, mode, seconds)
-                for library, mode in contenders(self._libraries)
-            ]
-        return row
+            for place, entry in enumerate(self.missing(entries)):
+                if not clock.left:
+                    return
+                self._measure_ceiling(entry.program.dtypes[self._contest.device])
+                cells = self._contest.cells(entry, checker, clock)
+                if clock.was_too_short and place:
+                    return
+                self.record = self.record.with_row(entry.name, place_of(entry), cells)
+                save(self.record, self._path)
+                say(f"{entry.family}/{entry.name}: {_words(cells)}")
+        finally:
+            checker.stop()
 
-    def _cell(self, name: str, library: str, mode: str, seconds: float) -> Row:
-        command = [sys.executable, "-m", "tapegrad_zoo.measure", name, library, mode, self._device]
-        command += ["--seconds", str(seconds)]
-        cell: Row = {"library": library, "mode": mode, "times": []}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE, env=_environment()
-            )
-        except subprocess.TimeoutExpired:
-            return {**cell, "reason": f"It was not ready after {PATIENCE:.0f} s."}
-        try:
-            return {**cell, **json.loads(done.stdout.splitlines()[-1])}
-        except (IndexError, ValueError):
-            return {**cell, "reason": f"Its process ended with status {done.returncode}."}
-
-    def _save(self) -> None:
-        content = {
-            "digest": self._digest,
-            "commit": current_commit(),
-            "device": self._device,
-            "rows": self.rows,
-        }
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        partial.replace(self._path)
+    def _measure_ceiling(self, dtype: str) -> None:
+        device, threads = self._contest.device, self._contest.threads
+        if self.record.run.ceiling(device, dtype) is None:
+            process = Worker(device, threads, settings=SETTINGS)
+            try:
+                ceiling = process.request("ceiling", dtype, timeout=CEILING_SECONDS)
+            finally:
+                process.stop()
+            self.record = self.record.with_ceiling(ceiling)
 
 
-def _environment() -> dict[str, str]:
-    """Return the variables of a process that times: the same paths, and memory as needed."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TAPEGRAD_TF32": "1"}
-    return {**os.environ, **settings, "PYTHONPATH": paths}
+def _present(contest: Contest, remark: str) -> Record:
+    """Return a record without rows, of the present sources, machine and versions."""
+    run = Run(
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=describe_machine(contest.threads, _gpu(contest.device)),
+        versions=versions(),
+        cells=(),
+        commit=current_commit(),
+        digest=source_digest(more=["tapegrad_zoo"]),
+    )
+    return Record(run, contest.device, remark=remark)
+
+
+def _gpu(device: str) -> Gpu | None:
+    if device == "cpu":
+        return None
+    process = Worker(device, None)
+    try:
+        gpu: Gpu | None = process.request("gpu", timeout=CEILING_SECONDS)
+        return gpu
+    finally:
+        process.stop()
+
+
+def _words(cells: Sequence[Cell]) -> str:
+    """Return the cells in a line."""
+    reasons = {cell.reason for cell in cells}
+    if len(reasons) == 1 and all(cell.status is Status.WRONG for cell in cells):
+        return f"not timed. {reasons.pop()}"
+    return ", ".join(
+        f"{cell.contender} {cell.status.value}"
+        if cell.median is None
+        else f"{cell.contender} {1e3 * cell.median:.3g} ms"
+        for cell in cells
+    )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tapegrad_zoo import report
 from tapegrad_zoo.check import disagreement
 from tapegrad_zoo.program import Kind, entries
-from tapegrad_zoo.runner import Zoo, contenders
 from tapegrad_zoo.steps import results_of
 from tests.seeds import chosen
 
@@ -55,48 +53,3 @@ def test_both_halves_have_programs():
     halves = [entry.is_on_workbench for entry in ENTRIES if not entry.spelling]
 
     assert 0.3 < sum(halves) / len(halves) < 0.7
-
-
-def cell(library, mode, seconds):
-    return {"library": library, "mode": mode, "times": [seconds], "first_seconds": 1.0}
-
-
-def row(ours, jax, workbench=True):
-    cells = [cell("tapegrad", "function", ours), cell("jax", "jit", jax)]
-    return {"cells": cells, "workbench": workbench, "spelling": "", "complaint": ""}
-
-
-def test_the_report_has_means_of_both_halves_and_the_worst_rows():
-    rows = {"fast": row(1.0, 4.0), "slow": row(1.0, 0.25), "other": row(1.0, 0.5, workbench=False)}
-
-    text = report.summary(rows, ("jax:jit",))
-
-    assert "workbench, jax:jit: 1.00x (2 of 2 programs)" in text
-    assert "examination, jax:jit: 0.50x (1 of 1 programs)" in text
-    assert "worst against jax:jit: slow 0.25x, other 0.50x, fast 4.00x" in text
-    assert report.table(rows, ("jax:jit",)).splitlines()[2].startswith("| slow | 1e+03 |")
-
-
-def test_a_contender_that_fails_wins_nothing():
-    failed = {"library": "jax", "mode": "jit", "times": [], "reason": "MemoryError: no memory"}
-    rows = {"one": {**row(1.0, 1.0), "cells": [cell("tapegrad", "function", 1.0), failed]}}
-
-    assert report.ratio(rows["one"], "jax:jit") is None
-    assert "jax jit: MemoryError: no memory" in report.table(rows, ("jax:jit",))
-
-
-def test_a_program_that_disagrees_is_not_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr("tapegrad_zoo.runner.check", lambda entry, libraries: ["loss differs"])
-    both = [("tapegrad", "eager"), ("jax", "jit")]
-    monkeypatch.setattr("tapegrad_zoo.runner.contenders", lambda libraries: both)
-    zoo = Zoo(tmp_path / "zoo.json", "cpu", ["tapegrad", "jax"])
-
-    zoo.run(ENTRIES[:1], budget=60, seconds=0.1)
-
-    (found,) = zoo.rows.values()
-    assert (found["complaint"], found["cells"]) == ("loss differs", [])
-    assert Zoo(tmp_path / "zoo.json", "cpu", ["tapegrad"]).rows == zoo.rows
-
-
-def test_contenders_that_are_not_installed_are_left_out():
-    assert contenders(["tapegrad"]) == [("tapegrad", "eager"), ("tapegrad", "function")]

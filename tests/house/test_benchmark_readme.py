@@ -8,6 +8,7 @@ import pytest
 
 from tapegrad.errors import TapegradError
 from tapegrad_bench.provenance import source_digest
+from tapegrad_bench.report_markdown import insert
 from tapegrad_bench.results import Cell, Machine, Run, Size, Status, save
 from tests.house.sources import ROOT
 
@@ -78,7 +79,7 @@ def test_a_bad_result_or_a_bad_word_gets_a_sentence(folder, capsys):
 
 def test_a_page_without_markers_gets_a_sentence():
     with pytest.raises(TapegradError, match=r"README\.md must have the lines '<!-- results: beg"):
-        SCRIPT["insert"]("# Title\n", "tables")
+        insert("# Title\n", SCRIPT["BEGIN"], SCRIPT["END"], "tables")
 
 
 def test_the_page_names_the_revision_and_stale_results_are_named(folder, capsys):

@@ -74,4 +74,7 @@ def test_the_digest_covers_the_package_its_backends_and_the_benchmarks():
     places = ("tapegrad", "backends/tapegrad_numpy", "backends/tapegrad_cupy",
               "benchmarks/tapegrad_bench")  # fmt: skip
 
-    assert source_digest() == source_digest([root / place for place in places])
+    folders = [root / place for place in places]
+    assert source_digest() == source_digest(folders)
+    zoo = root / "benchmarks" / "tapegrad_zoo"
+    assert source_digest(more=["tapegrad_zoo"]) == source_digest([*folders, zoo])
