@@ -210,7 +210,9 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def kind_of_dtype(dtype: DType) -> str:
     """Return NumPy's kind of a dtype, with "f" for bfloat16, for which NumPy has "V"."""
-    return "f" if dtype.name == "bfloat16" else dtype.kind
+    kind = dtype.kind
+    # NumPy builds the name of a dtype on each access, which is slow.
+    return "f" if kind == "V" and dtype.name == "bfloat16" else kind
 
 
 def promoted(values: Sequence[Any]) -> tuple[list[Any], DType | None, Weak | None]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -65,9 +67,9 @@ class Call:
         made = ", ".join(map(str, self.results))
         return f"{made} = {self.primitive.name}({given}{params})"
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Value, ...]:
-        return tuple(operand for operand in self.operands if isinstance(operand, Value))
+        return tuple([operand for operand in self.operands if isinstance(operand, Value)])
 
     @property
     def effects(self) -> bool:
@@ -127,7 +129,8 @@ def without_repeated_calls(graph: Graph) -> Graph:
             continue
         if key is not None:
             seen[key] = call.results
-        kept.append(replace(call, operands=operands))
+        is_same = all(map(is_, operands, call.operands))
+        kept.append(call if is_same else replace(call, operands=operands))
     return replace(
         graph,
         calls=tuple(kept),
