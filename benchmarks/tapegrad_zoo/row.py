@@ -15,7 +15,7 @@ from tapegrad_zoo.measure import Measured, Session
 from tapegrad_zoo.program import LIBRARIES, Cost, Entry
 
 PATIENCE = 300.0
-"""Seconds that one contender may take, compilation included."""
+"""Seconds that one contender may take at most, compilation included."""
 
 SETTINGS = {"TAPEGRAD_TF32": "1", "CUPY_TF32": "1"}
 """TensorFloat-32 is allowed everywhere, as it is by default in JAX."""
@@ -42,10 +42,15 @@ def worker(device: str, threads: int) -> Worker:
 
 
 class Clock:
-    """The time that a command has left."""
+    """The time that a command has left.
 
-    def __init__(self, budget: float) -> None:
+    Each of the requests of a row has an equal share of the budget, so that any row fits into it,
+    and a contender that stalls takes no time from the others.
+    """
+
+    def __init__(self, budget: float, requests: int) -> None:
         self._deadline = time.monotonic() + budget
+        self._patience = min(PATIENCE, budget / requests)
         self.was_too_short = False
         """Whether the end of the budget, not a contender's patience, ended anything."""
 
@@ -55,11 +60,11 @@ class Clock:
 
     def request(self, process: Worker, name: str, *arguments: object) -> object:
         """Ask a process for something within the time that is left."""
-        patience = min(PATIENCE, self.left)
+        patience = min(self._patience, self.left)
         try:
             return process.request(name, *arguments, timeout=patience)
         except TooSlowError:
-            self.was_too_short = self.was_too_short or patience < PATIENCE
+            self.was_too_short = self.was_too_short or patience < self._patience
             raise
 
 
