@@ -29,7 +29,13 @@ pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine ha
 DTYPES = ("float32", "float64", "int8", "uint8", "int32", "int64", "uint64", "bool")
 PARAMS: dict[str, list[dict[str, Any]]] = {
     "power_number": [{"exponent": e} for e in (0, 1.0, 3, 4, -2, -3, 2.5, 1 / 3)],
-    "clip": [{"low": -1.0, "high": 2.0}, {"low": -np.inf, "high": 0.5}],
+    "clip": [
+        {"low": low, "high": high}
+        for low, high in (
+            *((-1.0, 2.0), (-np.inf, 0.5), (0.0, 1.0), (-0.0, 1.0), (-1.0, 0.0), (-1.0, -0.0)),
+            *((0.0, -0.0), (-0.0, 0.0), (2.0, 1.0), (np.nan, 1.0), (-1.0, np.nan)),
+        )
+    ],
     "sinc": [{"order": 0}, {"order": 1}],
     "leaky_relu": [{"alpha": 0.2}],
     "elu": [{"scale": 1.0, "alpha": 1.0, "width": 1.0}],
@@ -61,8 +67,16 @@ TERMS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("silu", "silu_slope", "mish", "elu"), _one_or),
     **dict.fromkeys(("gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope"), _one_or),
 }
-ANY_ZERO = ("maximum", "minimum", "fmax", "fmin")
-"""NumPy takes either zero of 0.0 and -0.0, depending on the processor."""
+EXTREMES = {
+    "maximum": np.logical_and,
+    "minimum": np.logical_or,
+    "fmax": np.logical_and,
+    "fmin": np.logical_or,
+}
+"""Whether the extreme of 0.0 and -0.0 is negative, from the signs of both, as in IEEE 754.
+
+NumPy takes either zero, depending on the processor.
+"""
 INTEGERS_ARE_CAST = ("sinc", "silu", "silu_slope")
 """The public functions cast integers to floats before they call the primitive."""
 
@@ -209,9 +223,13 @@ def test_nan_infinities_and_signs_of_zero_are_equal(results: list[tuple[Case, An
         if case.eager.dtype.kind == "f":
             eager = case.eager
             wrong = (np.isnan(eager) != np.isnan(result)) | (np.isinf(eager) != np.isinf(result))
-            if case.primitive.name not in ANY_ZERO:
-                zeros = (eager == 0) & (result == 0)
-                wrong |= zeros & (np.signbit(eager) != np.signbit(result))
+            zeros = (eager == 0) & (result == 0)
+            negative = np.signbit(eager)
+            if case.primitive.name in EXTREMES and case.dtype[0] == "f":
+                both_zero = (case.operands[0] == 0) & (case.operands[1] == 0)
+                signs = [np.signbit(x) for x in case.operands]
+                negative = np.where(both_zero, EXTREMES[case.primitive.name](*signs), negative)
+            wrong |= zeros & (negative != np.signbit(result))
             faults += shown(case, result, wrong)
 
     assert not faults, "\n".join(faults)

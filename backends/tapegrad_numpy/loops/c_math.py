@@ -288,6 +288,25 @@ static INLINE $T floored_remainder_$T($T a, $T b) {
 }
 """),
 )
+TEXTS["larger"] = (
+    "",
+    Template(r"""
+static INLINE $T larger_$T($T a, $T b) {
+    /* equal numbers have equal bits, except for 0.0 and -0.0 */
+    $T tie = from_bits_$T(bits_$T(a) & bits_$T(b));
+    return choose_$T((a > b) | (a != a), a, choose_$T(a == b, tie, b));
+}
+"""),
+)
+TEXTS["smaller"] = (
+    "",
+    Template(r"""
+static INLINE $T smaller_$T($T a, $T b) {
+    $T tie = from_bits_$T(bits_$T(a) | bits_$T(b));
+    return choose_$T((a < b) | (a != a), a, choose_$T(a == b, tie, b));
+}
+"""),
+)
 TEXTS["log_of_sum"] = (
     "exp log1p",
     Template(r"""

@@ -7,6 +7,7 @@ them. Reductions are in combining.py.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -73,7 +74,7 @@ def formula(
 ) -> Formula:
     """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names)
+    lines, results = statements(expressions, names, _OF_FLOATS)
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
     by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -90,6 +91,26 @@ def formula(
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
     once, per_row, per_element = by_level
     return Formula(once, per_row, per_element, results, frozenset(functions))
+
+
+def _extreme(node: Expression) -> str:
+    """Return the formula of a maximum or minimum; a NaN operand gives NaN.
+
+    The larger of 0.0 and -0.0 is 0.0 and the smaller is -0.0, as in IEEE 754. If one operand is a
+    number, a comparison says as much.
+    """
+    is_largest = node.name == "maximum"
+    sign = ">" if is_largest else "<"
+    for place, operand in enumerate(node.operands):
+        if operand.name == "constant":
+            wins_ties = not operand.value and (math.copysign(1.0, operand.value) > 0) == is_largest
+            if not operand.value and wins_ties == (place == 0):
+                sign += "="
+            return f"{{0}} {sign} {{1}} || {{0}} != {{0}} ? {{0}} : {{1}}"
+    return "larger({0}, {1})" if is_largest else "smaller({0}, {1})"
+
+
+_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme}
 
 
 def _refuse_dtypes(expressions: Iterable[Expression]) -> None:

@@ -32,8 +32,8 @@ _LIBRARY = (
 )  # fmt: skip
 _OWN = (
     "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
-    "exponent_of", "floored_quotient", "floored_remainder", "log_of_sum", "log2_of_sum",
-    "times_power_of_two",
+    "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
+    "smaller", "times_power_of_two",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
@@ -74,7 +74,7 @@ def functions_text(names: Iterable[str]) -> str:
 
 _TWO = frozenset({
     "atan2", "copysign", "floored_quotient", "floored_remainder", "fmod", "hypot",
-    "log_of_sum", "log2_of_sum", "nextafter", "pow", "times_power_of_two",
+    "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "smaller", "times_power_of_two",
 })  # fmt: skip
 
 

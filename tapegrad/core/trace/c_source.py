@@ -6,7 +6,7 @@ The source is valid CUDA C++ and, except for complex numbers, plain C++ with <cm
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.trace.expression import Expression, UntraceableError, kind_of_dtype
@@ -203,9 +203,19 @@ def literal(value: Any, c_type: str) -> str:
     return f"({c_type})({number.hex()})"
 
 
-def statements(outputs: Sequence[Expression], inputs: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the statements that compute expressions from named inputs, and the result names."""
-    writer = _Writer(inputs)
+Spellings = Mapping[str, Callable[[Expression], str]]
+"""Functions from a call to its formula, by the names of the called functions."""
+
+
+def statements(
+    outputs: Sequence[Expression], inputs: Sequence[str], of_floats: Spellings | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the statements that compute expressions from named inputs, and the result names.
+
+    `of_floats` has functions that return other formulas than the usual ones for calls with real
+    floating-point operands.
+    """
+    writer = _Writer(inputs, of_floats or {})
     names = [writer.name_of(output) for output in outputs]
     return writer.lines, names
 
@@ -213,8 +223,9 @@ def statements(outputs: Sequence[Expression], inputs: Sequence[str]) -> tuple[li
 class _Writer:
     """Emits each distinct operation once, after its operands."""
 
-    def __init__(self, inputs: Sequence[str]) -> None:
+    def __init__(self, inputs: Sequence[str], of_floats: Spellings) -> None:
         self.inputs = inputs
+        self._of_floats = of_floats
         self.lines: list[str] = []
         self._by_node: dict[int, str] = {}
         self._by_text: dict[str, str] = {}
@@ -255,6 +266,8 @@ class _Writer:
         if node.name == "pow":
             return _power(names, node)
         spelling = _spelling(node)
+        if node.name in self._of_floats and _kind(node.operands[0]) == "f":
+            spelling = self._of_floats[node.name](node)
         if spelling is None:
             return f"{node.name}({', '.join(names)})"
         return spelling.format(*names, T=c_type)

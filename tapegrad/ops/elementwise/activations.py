@@ -62,13 +62,12 @@ def _elu_rule(t: Any, y: Any, *, scale: float, alpha: float, width: float) -> An
     return t * where(y >= 0, scale, (y + scale * alpha) / width)
 
 
-elu_p: Primitive = elementwise(
-    "elu",
-    _elu_rule,
-    forward=lambda xp, x, *, scale, alpha, width: (
-        scale * xp.where(x > 0, x, alpha * xp.expm1(xp.clip(x, None, 0) / width))
-    ),
-)
+def _elu(xp: Any, x: Any, *, scale: float, alpha: float, width: float) -> Any:
+    below = xp.where(x >= 0, xp.zeros_like(x), x)  # also for -0.0, and NaN stays
+    return scale * xp.where(x > 0, x, alpha * xp.expm1(below / width))
+
+
+elu_p: Primitive = elementwise("elu", _elu_rule, forward=_elu)
 
 
 def elu(features: Any, alpha: float = 1.0, name: str | None = None) -> Any:
