@@ -8,6 +8,7 @@ import weakref
 import numpy as onp  # noqa: ICN001  # np is the module under test
 import pytest
 
+import tapegrad
 import tapegrad.compat.autograd.numpy as np
 from tapegrad.compat.autograd import grad, hessian, jacobian, make_jvp, make_vjp
 from tapegrad.compat.autograd.builtins import isinstance as is_instance, type as type_of
@@ -312,6 +313,22 @@ def test_a_full_graph_holds_values_and_recipes():
     assert [place for place, _ in node.recipe[3]] == [0, 1]
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_rule_with_another_number_of_parts_is_refused(count):
+    both = primitive(lambda pair: (pair[0] * pair[1], pair[0] + pair[1]))
+    defvjp(both, lambda ans, pair: lambda g: (1.0,) * count)
+    defjvp(both, lambda g, ans, pair: (1.0,) * count)
+
+    def total(x):
+        return sum(both((x, 2.0)))
+
+    words = r"must have as many parts as {}, 2\. Its rule returned " + str(count)
+    with pytest.raises(ValueError, match=words.format("argument 0")):
+        grad(total)(3.0)
+    with pytest.raises(ValueError, match=words.format("the result")):
+        make_jvp(total)(3.0)(1.0)
+
+
 @pytest.mark.parametrize("value", [1.5, X, 1j * X, [1.0, {"a": X}], (2.0, 3.0)])
 def test_spaces_have_zeros_ones_and_a_basis(value):
     space = vspace(value)
@@ -326,6 +343,21 @@ def test_spaces_have_zeros_ones_and_a_basis(value):
     assert vspace(space.randn()) == space
     check_grads(space.add)(value, value)
     check_grads(space.inner_prod)(space.randn(), space.randn())
+
+
+def test_arrays_are_added_in_place_and_tensors_are_not():
+    x, y = onp.array([1.0, 2.0]), onp.array([10.0, 20.0])
+    a, b = tapegrad.constant(x), tapegrad.constant(y)
+    space = vspace(onp.array([1.0, 2.0]))
+
+    sums = [space.mut_add(a, b), space.mut_add(x.copy(), b), space.mut_add(a, y)]
+    total = space.mut_add(x, y)
+
+    assert total is x
+    for found in (*sums, total):
+        assert onp.asarray(found).tolist() == [11.0, 22.0]
+    assert (a.numpy().tolist(), b.numpy().tolist(), y.tolist()) == ([1, 2], [10, 20], [10, 20])
+    assert vspace(1.0).mut_add(1.0, 2.0) == 3.0
 
 
 def test_values_of_other_types_have_no_space_unless_one_is_registered():

@@ -29,7 +29,7 @@ from tapegrad.core.primitive.rule import PICK
 from tapegrad.core.recorder import EMPTY, Node, Operation, active_stack, make_node, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.errors import ShapeError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting import cast
 from tapegrad.ops.elementwise import arithmetic
@@ -205,12 +205,10 @@ class Called:
         return self._shares(dict(zip(wanted, pulled, strict=True)), operands)
 
     def _shares(self, by_argnum: dict[int, Any], operands: Any) -> list[Any]:
-        waiting: dict[int, list[Any]] = {}
-        for argnum, cotangent in by_argnum.items():
-            flags = [leaf is HOLE for leaf in nest.flatten(self._args[argnum])]
-            dense = cotangent.dense() if isinstance(cotangent, SparseObject) else cotangent
-            leaves = nest.flatten(dense) if len(flags) > 1 or nest.is_nested(dense) else [dense]
-            waiting[argnum] = [leaf for leaf, flag in zip(leaves, flags) if flag]
+        waiting = {
+            argnum: self._leaves(cotangent, self._args[argnum], f"argument {argnum}")
+            for argnum, cotangent in by_argnum.items()
+        }
         shares = []
         for argnum, operand in zip(self.argnums, operands, strict=True):
             share = waiting[argnum].pop(0) if argnum in waiting else None
@@ -230,15 +228,24 @@ class Called:
         argnums = tuple(sorted(moved))
         gs = [whole[argnum] for argnum in argnums]
         tangent = primitive_jvps[self.key](argnums, gs, ans, args, self.kwargs)
-        if isinstance(tangent, SparseObject):
-            tangent = tangent.dense()
-        pairs = zip(nest.flatten(tangent), nest.flatten(self._value), strict=True)
-        leaves = [leaf for leaf, place in pairs if place is HOLE]
+        leaves = self._leaves(tangent, self._value, "the result")
         # Integer results have no tangent, whatever the rule returns.
         return tuple(
             self._fitted(t, y) if y.dtype.is_differentiable else creation.zeros_like(y)
             for t, y in zip(leaves, results, strict=True)
         )
+
+    def _leaves(self, derivative: Any, structure: Any, whose: str) -> list[Any]:
+        """Return the parts of a derivative that belong to the placeholders of a structure."""
+        dense = derivative.dense() if isinstance(derivative, SparseObject) else derivative
+        places = nest.flatten(structure)
+        leaves = nest.flatten(dense) if len(places) > 1 or nest.is_nested(dense) else [dense]
+        if len(leaves) != len(places):
+            raise ArgumentError(
+                f"A derivative of {self.name} must have as many parts as {whose}, {len(places)}. "
+                f"Its rule returned {len(leaves)}."
+            )
+        return [leaf for leaf, place in zip(leaves, places) if place is HOLE]
 
     def _fitted(self, share: Any, like: Any) -> Any:
         """Convert the result of a user's rule to the shape and dtype of the value it belongs to."""
