@@ -60,6 +60,9 @@ def test_the_cpu_counts_while_tracemalloc_does():
         tracemalloc.start()
         try:
             x = tf.zeros((1000, 1000))
+            y = tf.zeros((5000, 1000))
+            del y
+            before = tf.memory_info()
             tf.reset_peak_memory()
             y = tf.add(x, 1.0)
             del y
@@ -68,6 +71,7 @@ def test_the_cpu_counts_while_tracemalloc_does():
             tracemalloc.stop()
 
     assert 4_000_000 <= info["current"] < 6_000_000
+    assert before["peak"] >= 24_000_000
     assert 8_000_000 <= info["peak"] < 10_000_000
 
 

@@ -11,6 +11,7 @@ import pytest
 import tapegrad as tf
 import tapegrad_strict as strict
 from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.debug.transfers import MOST_PLACES
 from tests import steps
 
 # Tensor.dtype looks a dtype up among NumPy's first and asks the backend when it is not there.
@@ -101,6 +102,20 @@ def test_the_innermost_block_decides_and_all_of_them_count():
     assert repr(inner).startswith("<tapegrad.debug.Transfers: count=1, 8 bytes>\n")
 
 
+def test_places_are_named_once_and_not_without_end():
+    tensors = [tf.zeros([size]) for size in range(1, MOST_PLACES + 4)]
+
+    with tf.debug.transfers("count") as seen:
+        for _ in range(2):
+            for tensor in tensors:
+                tensor.numpy()
+
+    assert seen.count == 2 * len(tensors)
+    assert [place.split(" of ")[-1] for place in seen.where] == [
+        f"float32[{size}]" for size in range(1, MOST_PLACES + 1)
+    ]
+
+
 def test_after_the_block_everything_is_as_before():
     x = tf.constant([1.0])
 
@@ -132,8 +147,10 @@ def test_a_variable_changes_its_dtype_and_a_constant_its_shape_on_the_device():
 
     with tf.debug.transfers("raise"):
         v = tf.Variable(x, dtype="float64")
-        shaped = tf.constant(x, shape=(2, 1))
-        filled = tf.constant(x[0], shape=(2,))
+        shaped = [tf.constant(value, shape=(2, 1)) for value in (x, x.array)]
+        filled = [tf.constant(value, shape=(2,)) for value in (x[0], x[0].array)]
 
-    assert (v.dtype, shaped.shape, filled.device) == (tf.float64, (2, 1), "strict:0")
-    assert filled.numpy().tolist() == [1.0, 1.0]
+    assert v.dtype == tf.float64
+    assert [tensor.device for tensor in (*shaped, *filled)] == ["strict:0"] * 4
+    assert [tensor.numpy().tolist() for tensor in shaped] == [[[1.0], [2.0]]] * 2
+    assert [tensor.numpy().tolist() for tensor in filled] == [[1.0, 1.0]] * 2

@@ -249,7 +249,10 @@ def test_extenders_undo_broadcasts():
     assert unbroadcast(onp.ones((2, 3)), metadata(onp.zeros((2, 1)))).tolist() == [[3.0], [3.0]]
     assert unbroadcast(onp.ones(3) + 1j, metadata(onp.zeros(3))).dtype == onp.float64
     assert replace_zero(onp.array([0.0, 2.0]), 1.0).tolist() == [1.0, 2.0]
-    assert match_complex(1j, 2.0) == 2.0 + 0j
+    for target, x in [(1.0, 2.0), (1.0, 2.0 + 3.0j), (1j, 2.0), (1j, 2.0 + 3.0j)]:
+        found = match_complex(target, onp.array([x]))
+        assert found.dtype == onp.array([target]).dtype
+        assert found == (onp.real(x) if target == 1.0 else x)
 
 
 def test_extenders_wrap_modules():
