@@ -156,12 +156,14 @@ def draw_ranking(title: str, ratios: Mapping[str, Mapping[str, float]]) -> str:
     values = [ratio for found in ratios.values() for ratio in found.values()]
     x = LogScale(*decades_around([0.9, 1.1, *values], 1.2), left, WIDTH - right)
     bottom = top + line * len(ratios)
-    parts = grid_x(x, bottom, top, format_ratio, 5)
-    one = x.place(1.0)
-    parts.append(tag("line", x1=one, x2=one, y1=top, y2=bottom, class_="one"))
-    for place, (program, found) in enumerate(ratios.items()):
-        y = top + line * (place + 0.5)
-        parts.append(tag("line", x1=left, x2=WIDTH - right, y1=y, y2=y, class_="grid"))
+    one, lines = x.place(1.0), [top + line * (place + 0.5) for place in range(len(ratios))]
+    edges = {"x1": left, "x2": WIDTH - right}
+    parts = [
+        *grid_x(x, bottom, top, format_ratio, 5),
+        *[tag("line", **edges, y1=y, y2=y, class_="grid") for y in lines],
+        tag("line", x1=one, x2=one, y1=top, y2=bottom, class_="one"),
+    ]
+    for y, (program, found) in zip(lines, ratios.items()):
         parts.append(text(program, left - 8, y + 3.5, class_="name end"))
         for peer, ratio in found.items():
             words = hint(f"{program}: {peer} takes {format_ratio(ratio)} our time")
