@@ -42,6 +42,16 @@ def test_the_plain_report_has_times_ratios_and_reasons(run):
         assert cell.reason in shown
 
 
+def test_the_report_has_the_limit_of_each_row_beside_its_times():
+    # 24 MB at 20 GB/s take 1.2 ms, 8 M operations at 40 G/s take 0.2 ms.
+    cell = make_cell(time=6e-3, bytes_needed=24 * 10**6, flops_needed=8 * 10**6)
+    lines = report_of(make_run(cell)).splitlines()
+
+    start = lines.index("Limit on cpu")
+
+    assert lines[start + 3].split()[-6:] == ["22.9", "MiB", "8.00M", "1.20", "ms", "5.00x"]
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
