@@ -81,20 +81,16 @@ class Record:
 
 def differences(kept: Record, other: Record) -> str:
     """Say why the rows of two records must not be compared, or return ""."""
-    facts = {
-        "sources (digest)": (kept.run.digest[:12], other.run.digest[:12]),
-        "device": (kept.device, other.device),
-        "machine": (kept.run.machine, other.run.machine),
-        "versions": (_words(kept.run.versions), _words(other.run.versions)),
-    }
-    found = [
-        f"{name}: {ours} and {theirs}" for name, (ours, theirs) in facts.items() if ours != theirs
-    ]
-    return "; ".join(found)
+    ours, theirs = _conditions(kept), _conditions(other)
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    return ", ".join(f"{name} {ours.get(name)} and {theirs.get(name)}" for name in names)
 
 
-def _words(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+def _conditions(record: Record) -> dict[str, Any]:
+    """Return what has to be the same in all rows of a record, by name."""
+    run = record.run
+    facts = {"digest of the sources": run.digest[:12], "device": record.device}
+    return {**facts, **to_plain(run.machine), **run.versions}
 
 
 def merged(kept: Record, other: Record, where: str) -> Record:
@@ -102,8 +98,8 @@ def merged(kept: Record, other: Record, where: str) -> Record:
     different = differences(kept, other)
     if different:
         raise ArgumentError(
-            f"{where} cannot be merged: its rows are about something else ({different}). "
-            "Record into another file."
+            f"The rows of {where} cannot be merged with the present ones, because these differ: "
+            f"{different}. Record into another file."
         )
     for name, place in other.places.items():
         kept = kept.with_row(name, place, other.cells_of(name))
