@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tapegrad.demo import digits, progress
+from tapegrad.random import Generator
 from tests.house.sources import ROOT
 
 
@@ -59,6 +60,26 @@ def test_the_same_seed_gives_the_same_accuracy():
     second = digits.train(epochs=1, batch=64, seed=3)
 
     assert first.accuracy == second.accuracy
+
+
+@pytest.mark.parametrize(("epochs", "batch", "steps"), [(1, 64, 23), (2, 1442, 2), (1, 2000, 1)])
+def test_the_time_per_step_counts_every_step_once(monkeypatch, epochs, batch, steps):
+    clock = iter([100.0, 100.0 + 3 * steps])
+    monkeypatch.setattr(digits.time, "perf_counter", lambda: next(clock))
+
+    result = digits.train(epochs=epochs, batch=batch, seed=0)
+
+    assert (result.steps, result.milliseconds_per_step) == (steps, 3000.0)
+
+
+def test_activations_keep_their_scale_at_the_start():
+    network = digits.Network(Generator.from_seed(1))
+    images = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
+
+    # A weight of variance 2 / inputs makes up for the half that relu cuts off.
+    for weight, inputs in ((network.w1, 64), (network.w2, 256)):
+        assert np.std(weight.numpy()) == pytest.approx((2 / inputs) ** 0.5, rel=0.05)
+    assert np.mean(network(images).numpy() ** 2) == pytest.approx(2.0, rel=0.2)
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--batch"])
@@ -129,6 +150,43 @@ def test_without_rich_the_bar_is_one_line_of_text(monkeypatch):
     assert frames[0] == f"Training [{'.' * 40}] 0/2"
     assert frames[1] == f"Training [{'#' * 20}{'.' * 20}] 1/2"
     assert frames[2] == f"Training [{'#' * 40}] 2/2"
+
+
+def test_each_state_of_the_bar_is_shown_before_the_next_item(monkeypatch):
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+
+    class Buffered(Terminal):
+        shown = ""
+
+        def flush(self) -> None:
+            self.shown = self.getvalue()
+
+    stream = Buffered()
+
+    ends = [stream.shown.split(" ")[-1] for _ in progress.track("abc", "Training", stream)]
+
+    assert ends == ["0/3", "1/3", "2/3"]
+    assert stream.shown.endswith("3/3")
+
+
+def test_with_rich_each_item_moves_the_bar_by_one(monkeypatch):
+    rich_progress = pytest.importorskip("rich.progress")
+    bars = []
+
+    class Noted(rich_progress.Progress):
+        def __init__(self, **options) -> None:
+            super().__init__(**options)
+            bars.append(self)
+
+    monkeypatch.setattr(rich_progress, "Progress", Noted)
+
+    done = [
+        (bars[0].tasks[0].completed, bars[0].tasks[0].total)
+        for _ in progress.track("abc", "Training", Terminal())
+    ]
+
+    assert done == [(0, 3), (1, 3), (2, 3)]
+    assert bars[0].tasks[0].finished
 
 
 def test_with_rich_the_bar_goes_to_the_same_stream():

@@ -22,6 +22,7 @@ from tapegrad.core.backend.registry import (
 from tapegrad.testing import check_backend
 from tapegrad.testing.capability_checks import check_capabilities
 from tapegrad.testing.samples import all_samples
+from tests.api import device_kernels
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are comparing a array_api_strict dtype")
 FEW = [s for s in all_samples() if s.name in ("add", "matmul", "tanh", "sum-axis", "where")]
@@ -97,6 +98,102 @@ def test_a_part_that_computes_something_wrong_is_noticed(name: str, strict: Any)
 
     with pytest.raises(AssertionError):
         check_capabilities(strict, broken)
+
+
+class Updates:
+    """Steps of gradient descent, moving averages and clipping, in NumPy."""
+
+    def prepare(self, name: str, arrays: Any, count: int, averaged: bool) -> Any:
+        return lambda arrays, gradients, rate, step, params: [
+            array - rate * gradient for array, gradient in zip(arrays, gradients)
+        ]
+
+    def prepare_averages(self, arrays: Any) -> Any:
+        return lambda averages, seen, share: [
+            average + np.float32(share) * (new - average) for average, new in zip(averages, seen)
+        ]
+
+    def clip(self, arrays: Any, limit: float) -> Any:
+        norm = np.sqrt(sum(np.sum(array * array) for array in arrays))
+        return [array * np.float32(limit) / norm for array in arrays], norm
+
+
+class Rows:
+    """Batches of rows, in NumPy."""
+
+    def take(self, arrays: Any, rows: Any) -> Any:
+        return [array[rows] for array in arrays]
+
+    def place(self, arrays: Any, rows: Any, like: Any) -> Any:
+        return [array[rows] for array in arrays]
+
+
+class Faulty:
+    """A part with one wrong method."""
+
+    def __init__(self, part: Any, method: str, wrong: Any) -> None:
+        self._part = part
+        setattr(self, method, wrong)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._part, name)
+
+
+RIGHT: dict[str, Any] = {
+    "casts": device_kernels.Casts(),
+    "in_place": device_kernels.InPlace(),
+    "pullbacks": device_kernels.Pullbacks(),
+    "rows": Rows(),
+    "updates": Updates(),
+}
+
+
+def wrong_after_writing(total: Any, *operands: Any, **params: Any) -> bool:
+    total += 1.0
+    return False
+
+
+# The part, its method, a wrong form of that, and the words of the error.
+FAULTS: list[tuple[str, str, Any, str]] = [
+    ("casts", "cast", lambda arrays, dtypes: arrays, "casts.cast has dtype float64"),
+    ("casts", "prepare", lambda *_: lambda arrays: arrays, "casts.prepare has dtype float64"),
+    ("in_place", "add", lambda total, addend: None, "in_place.add differs"),
+    ("in_place", "accumulate", lambda _: lambda *_, **__: True, "accumulate.'matmul'. differs"),
+    ("in_place", "accumulate", lambda _: wrong_after_writing, "a refused accumulation differs"),
+    ("pullbacks", "pullback", lambda _: lambda *_: [np.ones((3, 4))] * 2, "pullback.'multiply'."),
+    ("pullbacks", "pullback", lambda _: lambda *_: None, "pullback.'argmax'. must be None"),
+    ("rows", "take", lambda arrays, rows: [arrays[0][:3]], "rows.take differs"),
+    ("rows", "place", lambda arrays, rows, like: [arrays[0][:3]], "rows.place differs"),
+    ("updates", "prepare", lambda *_: lambda arrays, *_: arrays, "updates.prepare differs"),
+    ("updates", "prepare_averages", lambda _: lambda arrays, *_: arrays, "prepare_averages differ"),
+    ("updates", "clip", lambda arrays, _: (arrays, Updates().clip(arrays, 1.0)[1]), "updates.clip"),
+    (
+        "updates", "clip", lambda arrays, _: (Updates().clip(arrays, 1.0)[0], np.float32(1)),
+        "the norm of updates.clip",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_parts_pass(name: str) -> None:
+    check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **{name: RIGHT[name]}))
+
+
+@pytest.mark.parametrize(("name", "method", "wrong", "words"), FAULTS)
+def test_each_wrong_method_is_named(name: str, method: str, wrong: Any, words: str) -> None:
+    parts: dict[str, Any] = {name: Faulty(RIGHT[name], method, wrong)}
+
+    with pytest.raises(AssertionError, match=words):
+        check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **parts))
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("casts", "prepare"), ("updates", "prepare"), ("updates", "clip")]
+)
+def test_a_method_may_decline(name: str, method: str) -> None:
+    parts: dict[str, Any] = {name: Faulty(RIGHT[name], method, lambda *_: None)}
+
+    check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **parts))
 
 
 def train(steps: int) -> tuple[list[float], np.ndarray]:
