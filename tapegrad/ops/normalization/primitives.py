@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.reduction.axes import divide_by_count
 from tapegrad.ops.reduction.primitives import mean_p
 from tapegrad.ops.shape.primitives import (
     broadcast_p,
@@ -120,7 +121,7 @@ def _project(v: Any, unit: Any, axes: Axes, center: bool) -> Any:
 @standardize_p.vjp
 def _standardize_vjp(t: Any, y1: Any, y2: Any, *, axes: Axes, center: bool) -> tuple[Any]:
     count = prod(y1.shape[a] for a in axes)
-    return (y2 * _project(t[0], y1, axes, center) - t[1] * y2 * y2 * y1 / count,)
+    return (y2 * _project(t[0], y1, axes, center) - divide_by_count(t[1] * y2 * y2, count) * y1,)
 
 
 @standardize_p.jvp
@@ -182,7 +183,9 @@ def pull_moments(
 def _mean_cotangent(t: Any, shape: Shape, axes: Axes) -> Any:
     """Return the cotangent of the operand of a mean."""
     count = prod(shape[a] for a in axes)
-    return broadcast_p(reshape_p(t / count, shape=_with_ones(shape, axes)), shape=shape)
+    return broadcast_p(
+        reshape_p(divide_by_count(t, count), shape=_with_ones(shape, axes)), shape=shape
+    )
 
 
 def _plus(first: Any, second: Any) -> Any:
@@ -243,7 +246,7 @@ def normalize_gradient_vjp(
         for_scale = sum_p(for_x * _project(inner, unit, axes, center), axis=axes, keepdims=True)
         count = prod(x2.shape[a] for a in axes)
         x_cotangent = scale * _project(for_unit, unit, axes, center)
-        x_cotangent = x_cotangent - for_scale * scale * scale / count * unit
+        x_cotangent = x_cotangent - divide_by_count(for_scale * scale * scale, count) * unit
     return t_cotangent, x_cotangent, gain_cotangent, None, None
 
 

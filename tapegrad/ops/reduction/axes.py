@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.ops.elementwise.arithmetic import divide
 from tapegrad.ops.elementwise.no_nan import multiply_no_nan
 from tapegrad.ops.shape.primitives import reshape_p
 
+_LARGEST_HALF = 65504
 Axes = tuple[int, ...]
 
 
@@ -23,6 +25,18 @@ def kept_shape(shape: tuple[int, ...], axis: Axes) -> tuple[int, ...]:
 def count_over(shape: tuple[int, ...], axis: Axes) -> int:
     """Return the number of elements that a reduction over `axis` combines."""
     return math.prod(shape[a] for a in axis)
+
+
+def divide_by_count(x: Any, count: int) -> Any:
+    """Return x / count, also if the count is too large for the dtype of `x`.
+
+    The largest float16 is 65504. Larger counts are divided by in two steps, of which the second is
+    a power of two.
+    """
+    if count <= _LARGEST_HALF or x.dtype != "float16":
+        return divide(x, count)
+    power = 2.0 ** (count.bit_length() // 2)
+    return divide(divide(x, count / power), power)
 
 
 def spread(value: Any, shape: tuple[int, ...], axis: Axes, keepdims: bool) -> Any:

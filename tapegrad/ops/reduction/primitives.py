@@ -11,11 +11,11 @@ from tapegrad.core.primitive.families import Function, linear, nondifferentiable
 from tapegrad.core.primitive.fastpath import one_operand
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.ops.elementwise.arithmetic import divide
 from tapegrad.ops.reduction.axes import (
     Axes,
     batch_over_axes,
     count_over,
+    divide_by_count,
     kept_shape,
     spread,
     spread_times,
@@ -27,7 +27,7 @@ from tapegrad.ops.shape.primitives import broadcast_p, lift_unbatched, permute_p
 
 
 def _mean_transpose(t: Any, x_shape: tuple[int, ...], *, axis: Axes, keepdims: bool) -> Any:
-    scaled = divide(t, count_over(x_shape, axis) or 1)
+    scaled = divide_by_count(t, count_over(x_shape, axis) or 1)
     return broadcast_p(spread(scaled, x_shape, axis, keepdims), shape=x_shape)
 
 

@@ -33,6 +33,11 @@ def _prepare(name: str, x: Any, axis: Any) -> tuple[Any, Axes]:
     return x, normalize_axes(axis, len(x.shape), name)
 
 
+def _widened(x: Any) -> Any:
+    """Return half precision as single precision, because sums of squares soon exceed 65504."""
+    return cast(x, float32) if x.dtype == "float16" else x
+
+
 def _degrees(x: Any, axes: Axes, correction: float) -> float:
     """Return the divisor of a variance, count - correction, or NaN if that is not positive."""
     return max(count_over(x.shape, axes) - correction, 0) or math.nan
@@ -47,8 +52,10 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     1.0
     """
     x, axes = _prepare("var", x, axis)
+    given, x = x.dtype, _widened(x)
     squares = sum_of_squares_p(_centred(x, axes), axis=axes, keepdims=bool(keepdims))
-    return squares / _degrees(x, axes, correction)
+    variance = squares / _degrees(x, axes, correction)
+    return variance if given == x.dtype else cast(variance, given)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
@@ -60,8 +67,10 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     1.0
     """
     x, axes = _prepare("std", x, axis)
+    given, x = x.dtype, _widened(x)
     norm = euclidean_norm_p(_centred(x, axes), axis=axes, keepdims=bool(keepdims))
-    return norm / math.sqrt(_degrees(x, axes, correction))
+    deviation = norm / math.sqrt(_degrees(x, axes, correction))
+    return deviation if given == x.dtype else cast(deviation, given)
 
 
 def moments(
@@ -76,9 +85,7 @@ def moments(
     ([2.0, 4.0], [1.0, 4.0])
     """
     x, over = _prepare("moments", x, axes)
-    given = x.dtype
-    if given == "float16":
-        x = cast(x, float32)
+    given, x = x.dtype, _widened(x)
     centre = mean_p(x, axis=over, keepdims=True)
     variance = sum_of_squares_p(x - centre, axis=over, keepdims=bool(keepdims))
     variance = variance / (count_over(x.shape, over) or math.nan)
