@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from tapegrad_cupy.launch.launch import MOST_BYTES
@@ -36,6 +38,33 @@ def test_every_tensor_is_in_one_launch(columns, count):
         bytes_ = len(part.table(*places)) + 160 + NUMBERS
         assert bytes_ <= MOST_BYTES
         assert len(part.positions) <= part.capacity == found.capacity
+
+
+def tensor_of_block(firsts, block):
+    """The tensor that the kernel finds by binary search: the last one that begins by then."""
+    return max(at for at, first in enumerate(firsts) if first <= block)
+
+
+@pytest.mark.parametrize("width", [1, 4, 8])
+@pytest.mark.parametrize("scale", [1, 1000, 10**6])
+def test_every_element_belongs_to_one_block(width, scale):
+    probe = layout((scale * 40,), width, 3).chunk
+    lengths = [1, probe - 1, probe, probe + 1, 0, 3 * probe, 3 * probe + 1, 7]
+    sizes = tuple(lengths * 12)
+    found = layout(sizes, width, 3)
+
+    covered = [[] for _ in sizes]
+    for part in found.parts:
+        count, rest = len(part.positions), part.ending[8 * part.capacity :]
+        held = struct.unpack(f"{part.capacity}q", part.ending[: 8 * part.capacity])
+        firsts = struct.unpack(f"{count}i", rest)
+        assert held[:count] == tuple(sizes[at] for at in part.positions)
+        for block in range(part.blocks):
+            tensor = tensor_of_block(firsts, block)
+            start = (block - firsts[tensor]) * found.chunk
+            covered[part.positions[tensor]].append(start)
+    for size, starts in zip(sizes, covered, strict=True):
+        assert starts == list(range(0, size, found.chunk))
 
 
 def test_too_many_columns_leave_room_for_nothing():
