@@ -4,6 +4,8 @@ Events are the lines and calls of Python code of the package and of `contextlib`
 signal at some of them: the start of a function, a jump backwards, the end of a call. It delivers
 none between the last statement of a `with` block and the call of `__exit__`, where a trace function
 would see the line of the `with` again; an exception there would leave the block without its exit.
+Nor does it deliver one in functions with an uninterrupted start, outside of the functions that they
+call.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 import tapegrad
 import tapegrad_numpy
+from tapegrad.core.uninterrupted import is_interrupted_at_start
 
 _FOLDERS = tuple(str(Path(module.__file__ or "").parent) for module in (tapegrad, tapegrad_numpy))
 
@@ -43,7 +46,12 @@ def _ends_of_blocks(code: CodeType) -> frozenset[int]:
     return frozenset(found)
 
 
+_starts_interrupted = cache(is_interrupted_at_start)
+
+
 def _is_event(frame: FrameType, kind: str) -> bool:
+    if not _starts_interrupted(frame.f_code):
+        return False
     return kind == "call" or (kind == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code))
 
 

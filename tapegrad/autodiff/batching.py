@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive, bind
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
@@ -184,6 +185,7 @@ class in_frame:  # noqa: N801  # a function to its users; as a generator it cost
     def __enter__(self) -> None:
         self._token = _frame.set(self._frame)
 
+    @starts_uninterrupted
     def __exit__(self, *_: object) -> None:
         _frame.reset(self._token)
 

@@ -21,6 +21,7 @@ from tapegrad.core.recorder import (
     leave_recorder,
     using_stack,
 )
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.tensor import Tensor
@@ -88,13 +89,21 @@ class ForwardAccumulator(CutLog):
     def __enter__(self) -> ForwardAccumulator:
         if self._recording:
             raise ArgumentError("Accumulator is already recording: it cannot be entered twice.")
-        self._recording = True
-        enter_recorder(self)
-        return self
+        try:
+            enter_recorder(self)
+            self._recording = True
+            return self
+        except BaseException:  # an interrupt, after which `__exit__` is not called
+            leave_recorder(self)
+            self._recording = False
+            raise
 
+    @starts_uninterrupted
     def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
-        leave_recorder(self)
-        self._recording = False
+        try:
+            leave_recorder(self)
+        finally:
+            self._recording = False
 
     def __del__(self) -> None:
         token = getattr(self, "token", None)  # absent when __init__ raised
@@ -146,8 +155,9 @@ class TransformAccumulator(ForwardAccumulator):
 
     warns_of_numbers = True
 
+    @starts_uninterrupted
     def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
-        super().__exit__()
+        ForwardAccumulator.__exit__(self)
         exits.raise_cause(error)
 
     def _lookup(self, value: Any, mode: UnconnectedGradients) -> Any:

@@ -18,6 +18,7 @@ from tapegrad.autodiff.results import finished, is_finished, total
 from tapegrad.autodiff.sweep import Sweep
 from tapegrad.core import exits
 from tapegrad.core.recorder import Node
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
@@ -320,6 +321,7 @@ class TransformTape(GradientTape):
 
     warns_of_numbers = True
 
+    @starts_uninterrupted
     def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
-        super().__exit__()
+        GradientTape.__exit__(self)
         exits.raise_cause(error)

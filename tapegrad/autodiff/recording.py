@@ -27,6 +27,7 @@ from tapegrad.core.recorder import (
     replace_recorder,
     using_stack,
 )
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -65,17 +66,22 @@ class Recording(CutLog):
             raise ArgumentError("Tape is still recording: it cannot be entered twice at a time.")
         if self._used_up:
             self._start_anew()
-        self._recording = self._was_entered = True
-        enter_recorder(self)
-        return self
+        try:
+            enter_recorder(self)
+            self._recording = self._was_entered = True
+            return self
+        except BaseException:  # an interrupt, after which `__exit__` is not called
+            leave_recorder(self)
+            self._recording = False
+            raise
 
+    @starts_uninterrupted
     def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> None:
         if self._recording:
-            self._stop()
-
-    def _stop(self) -> None:
-        leave_recorder(self)
-        self._recording = False
+            try:
+                leave_recorder(self)
+            finally:
+                self._recording = False
 
     def _start_anew(self) -> None:
         """Forget everything recorded: the nodes of the old token no longer belong to this tape."""
@@ -241,7 +247,7 @@ class Recording(CutLog):
         self._swept = self._asked = self._found = _NONE
         if not self._persistent:
             if self._recording:
-                self._stop()
+                Recording.__exit__(self)
             self._used_up = FAILED
         elif self._recording:
             warn_once(

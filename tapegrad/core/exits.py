@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tapegrad.core.call_site import module_of, place_of, user_call
 from tapegrad.core.recorder import Node, active_stack
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.errors import TapeExitError, TapeExitWarning, TapegradError
 
 AS_ARRAY = "__array__ or memoryview()"
@@ -63,6 +64,7 @@ class exit_mode:  # noqa: N801  # used like a function
     def __enter__(self) -> None:
         """Do nothing: the constructor has set the mode."""
 
+    @starts_uninterrupted
     def __exit__(self, *_: object) -> None:
         _mode.reset(self._token)
 

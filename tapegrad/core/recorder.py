@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from tapegrad.core.call_site import call_site
+from tapegrad.core.uninterrupted import starts_uninterrupted
 
 next_order = count(1).__next__
 _new = object.__new__
@@ -149,6 +150,8 @@ class Stack:
         # Reuse the parent so that nodes made before and after an inner block share tokens.
         if self.parent is not None and self.recorders[-1] is recorder:
             return self.parent
+        if recorder not in self.recorders:
+            return self
         return Stack(tuple(r for r in self.recorders if r is not recorder))
 
     def below(self, recorder: Any) -> Stack:
@@ -177,6 +180,7 @@ class using_stack:  # noqa: N801  # used like a function; a generator would be t
     def __enter__(self) -> None:
         self._token = _stack.set(self._stack)
 
+    @starts_uninterrupted
     def __exit__(self, *_: object) -> None:
         _stack.reset(self._token)
 
@@ -202,12 +206,25 @@ def restore_stack(stack: Stack) -> None:
 
 
 def enter_recorder(recorder: Any) -> None:
-    """Push `recorder` on the active stack."""
-    _stack.set(_stack.get().with_recorder(recorder))
+    """Push `recorder` on the active stack; after an interrupt it is not there."""
+    try:
+        _stack.set(_stack.get().with_recorder(recorder))
+    except BaseException:
+        _leave(recorder)
+        raise
 
 
+@starts_uninterrupted
 def leave_recorder(recorder: Any) -> None:
-    """Remove `recorder` from the active stack, wherever it is."""
+    """Remove `recorder` from the active stack, wherever it is, even if a signal interrupts it."""
+    try:
+        _leave(recorder)
+    except BaseException:
+        _leave(recorder)
+        raise
+
+
+def _leave(recorder: Any) -> None:
     _stack.set(_stack.get().without(recorder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import tracemalloc
@@ -14,6 +15,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad import keras
+from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.commit import (
     apply_parts,
     assign_together,
@@ -21,7 +23,7 @@ from tapegrad.core.commit import (
     restoring,
     store,
 )
-from tapegrad.core.recorder import EMPTY, restore_stack
+from tapegrad.core.recorder import Stack, active_stack, using_stack
 from tapegrad.core.update_lock import updating
 from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
@@ -38,9 +40,7 @@ def _leaves_nothing_behind() -> Iterator[None]:
     assert current_recording() is None
     with ThreadPoolExecutor(1) as other:
         assert other.submit(_can_take_the_locks).result(timeout=60)
-    # `__exit__` of a tape is a Python function. Interrupted at its start, it leaves the tape
-    # active, which no block can prevent.
-    restore_stack(EMPTY)
+    assert active_stack().recorders == ()
 
 
 def _can_take_the_locks() -> bool:
@@ -492,3 +492,91 @@ def test_a_model_keeps_its_layers_if_one_cannot_be_built() -> None:
         with pytest.raises(ValueError, match="conv2d"):
             model(tf.ones([2, 4]))
         assert len(model.layers) == 2
+
+
+# Blocks
+
+
+def _tapes(x: Any) -> None:
+    with tf.GradientTape(persistent=True) as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = x * x
+        with outer.stop_recording():
+            _ = y + x
+
+
+def _accumulator(x: Any) -> None:
+    with tf.autodiff.ForwardAccumulator(x, x):
+        _ = x * x
+
+
+def _two_in_any_order(x: Any) -> None:
+    first, second = tf.GradientTape(), tf.GradientTape()
+    first.__enter__()
+    try:
+        second.__enter__()
+        try:
+            _ = x * x
+        finally:
+            first.__exit__()
+    finally:
+        second.__exit__()
+
+
+BLOCKS: dict[str, Callable[[Any], Any]] = {
+    "tapes": _tapes,
+    "accumulator": _accumulator,
+    "grad": tf.grad(lambda x: x * x),
+    "jvp": lambda x: tf.jvp(lambda x: x * x, [x], [x]),
+    "vmap": lambda x: tf.vmap(lambda x: x * x)(tf.stack([x, x])),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_interrupt_anywhere_leaves_no_recorder_active(name: str) -> None:
+    x = tf.constant(3.0)
+    BLOCKS[name](x)
+
+    for event in range(count_events(lambda: BLOCKS[name](x))):
+        interrupted(lambda: BLOCKS[name](x), event)
+        assert active_stack().recorders == (), event
+
+
+class _SignalError(Exception):
+    pass
+
+
+EXITS: dict[str, Callable[[], Any]] = {
+    "tape": tf.GradientTape,
+    "accumulator": lambda: tf.autodiff.ForwardAccumulator(X, X),
+    "tape of a transform": lambda: TransformTape(),
+    "using_stack": lambda: using_stack(Stack((tf.GradientTape(),))),
+}
+X = tf.constant(3.0)
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_a_signal_at_the_start_of_an_exit_does_not_prevent_it(name: str) -> None:
+    def handle(*_: Any) -> None:
+        raise _SignalError
+
+    block = EXITS[name]()
+    block.__enter__()
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        # The call of `__exit__` follows the signal without an instruction between them.
+        send = map(_thread.interrupt_main, [signal.SIGUSR1])
+        with pytest.raises(_SignalError):
+            list(map(block.__exit__, send, [None], [None]))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert active_stack().recorders == ()
+
+
+def test_two_tapes_that_end_in_the_order_of_their_start() -> None:
+    _two_in_any_order(X)
+
+    assert active_stack().recorders == ()

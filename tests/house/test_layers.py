@@ -42,6 +42,7 @@ CORE: Sequence[Sequence[str]] = (
         "files.limits",
         "observed",
         "ownership",
+        "uninterrupted",
         "update_lock",
         "value_use",
         "warn_once",

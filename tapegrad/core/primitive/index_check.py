@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import host
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import IndexOutOfRangeError
@@ -35,6 +36,7 @@ class checking:  # noqa: N801  # used like a function
     def __enter__(self) -> None:
         """Do nothing: the constructor has set the check."""
 
+    @starts_uninterrupted
     def __exit__(self, *_: object) -> None:
         _is_checking.reset(self._token)
 
