@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tapegrad_bench.adapters import Contender
+from tapegrad_bench.evidence import Evidence, compare, verdicts
 from tapegrad_bench.judge import Checked, Judgement, judge, judge_loss
 from tapegrad_bench.options import Group
 from tapegrad_bench.process import NotSupportedError, TooSlowError, Worker, WorkerError
@@ -59,6 +60,12 @@ class Entry:
         """Take it out of the contest; what was measured before does not count any more."""
         self.status, self.reason = status, reason
 
+    def take(self, judgement: Judgement, when: str = "") -> None:
+        """Note the error of a result; a wrong one ends the contest for it."""
+        self.error = max(self.error or 0.0, judgement.error)
+        if judgement.complaint:
+            self.end(Status.WRONG, when + judgement.complaint)
+
     def cell(self, group: Group, unfinished: str = "", **measured: Any) -> Cell:
         """Return its cell of the table; what was not timed yet has the reason `unfinished`."""
         status, reason = self.status, self.reason
@@ -101,6 +108,8 @@ class Contest:
         self._reference = reference
         self._lock = threading.Lock()
         self._was_stopped = False
+        self._known: Evidence | None = None
+        """The right results at the size that is timed, where they can be computed."""
         self.entries = [Entry(contender) for contender in group.contenders]
 
     def run(self, seconds: float, count_launches: bool) -> None:
@@ -108,6 +117,7 @@ class Contest:
         start = time.monotonic()
         self._prepare(start + SHARE_OF_PREPARATION * seconds)
         self._take_turns(start + seconds)
+        self._check_again()
         if count_launches and self._group.device == "cuda":
             self._count()
 
@@ -121,6 +131,7 @@ class Contest:
         at_once = max(1, (os.cpu_count() or 1) // CORES_PER_PREPARATION)
         with ThreadPoolExecutor(at_once) as pool, ThreadPoolExecutor(1) as beside:
             expected = beside.submit(self._plain_loss, deadline)
+            known = beside.submit(self._timed_reference, deadline)
             waiting = [
                 pool.submit(self._prepare_all, same, deadline) for same in by_process.values()
             ]
@@ -128,6 +139,8 @@ class Contest:
                 for future in waiting:
                     future.result()
                 self._judge_losses(expected.result())
+                self._known = known.result()
+                self._judge_evidence()
             except BaseException:
                 # Ctrl-C: the threads wait for workers, so those have to go before the pool can.
                 self._was_stopped = True
@@ -183,27 +196,68 @@ class Contest:
 
     def _plain_loss(self, deadline: float) -> float | None:
         """NumPy's loss at the size that is timed; None where the step has no loss."""
-        group = self._group
-        if group.workload.kind not in (Kind.GRADIENT, Kind.TRAINING):
+        if self._group.workload.kind not in (Kind.GRADIENT, Kind.TRAINING):
             return None
+        found = self._ask_plain("plain_loss", deadline)
+        return None if found is None else float(found)
+
+    def _timed_reference(self, deadline: float) -> Evidence | None:
+        """NumPy's results in float64 at the size that is timed; None where that is too large."""
+        found = self._ask_plain("timed_reference", deadline)
+        assert found is None or isinstance(found, Evidence)
+        return found
+
+    def _ask_plain(self, name: str, deadline: float) -> Any:
+        group = self._group
         left = max(PATIENCE[group.device], deadline - time.monotonic())
         try:
-            found = self._plain.request(
-                "plain_loss", group.workload, group.dims, group.dtype, timeout=left
-            )
+            return self._plain.request(name, group.workload, group.dims, group.dtype, timeout=left)
         except WorkerError:
             return None
-        return float(found)
 
     def _judge_losses(self, expected: float | None) -> None:
         label = self._group.workload.size(self._group.dims).label
         for entry in self.entries:
             if expected is None or entry.built is None or entry.built.loss is None:
                 continue
-            judgement = judge_loss(self._group.dtype, entry.built.loss, expected, label)
-            entry.error = max(entry.error or 0.0, judgement.error)
-            if judgement.complaint:
-                entry.end(Status.WRONG, judgement.complaint)
+            entry.take(judge_loss(self._group.dtype, entry.built.loss, expected, label))
+
+    # What the step that is timed computed
+
+    def _judge_evidence(self) -> None:
+        """Compare the first steps at the timed size with NumPy's, or else with each other."""
+        running = {e.contender.name: e for e in self.entries if e.is_running and e.built}
+        if self._known is not None:
+            for entry in running.values():
+                assert entry.built is not None
+                entry.take(self._compare(entry.built.evidence, self._known), "At this size: ")
+            return
+        found = {n: (e.contender.library, e.built.evidence) for n, e in running.items() if e.built}
+        for name, judgement in verdicts(self._group.workload, self._group.dtype, found).items():
+            running[name].take(judgement, "At this size: ")
+
+    def _compare(self, found: Evidence, known: Evidence) -> Judgement:
+        return compare(self._group.workload, self._group.dtype, found, known)
+
+    def _check_again(self) -> None:
+        """Run the first steps again, by the step that was timed: it may have become wrong.
+
+        Where the right results are not known, those from before are: they agreed with the peers.
+        """
+        for entry in self.entries:
+            if not entry.is_running or not entry.times:
+                continue
+            if self._is_gone(entry):
+                entry.end(Status.FAILED, "Its process ended before it was checked again.")
+                continue
+            assert entry.built is not None
+            try:
+                found = self._ask(entry, "check_again")
+            except WorkerError as error:
+                entry.end(Status.FAILED, str(error))
+                continue
+            known = self._known or entry.built.evidence
+            entry.take(self._compare(found, known), "After it was timed: ")
 
     # Timing
 
@@ -217,7 +271,7 @@ class Contest:
                 self._time_once(entry)
 
     def _time_once(self, entry: Entry) -> None:
-        if entry.generation != self._workers[entry.contender.process].generation:
+        if self._is_gone(entry):
             # Another mode of the same library took the process along.
             self._prepare_one(entry, time.monotonic() + PATIENCE[self._group.device])
             if not entry.is_running:
@@ -232,6 +286,10 @@ class Contest:
         entry.times.append(seconds)
         if on_device is not None:
             entry.device_times.append(on_device)
+
+    def _is_gone(self, entry: Entry) -> bool:
+        """Whether the process that built the step is another one now."""
+        return entry.generation != self._workers[entry.contender.process].generation
 
     def _count(self) -> None:
         self._progress.say(f"{self.title}: counting kernels")

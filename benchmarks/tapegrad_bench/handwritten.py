@@ -164,6 +164,16 @@ class Updates:
         slots = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}[optimizer.name]
         self._slots = [[xp.zeros_like(p) for _ in range(slots)] for p in params]
 
+    def restart(self) -> None:
+        """Forget all updates, but leave the parameters as they are."""
+        self._count = 0
+        for slot in [slot for slots in self._slots for slot in slots]:
+            slot[...] = 0
+
+    def moments(self) -> list[Array]:
+        """Return Adam's running means of the gradients; other rules have none."""
+        return [slots[0] for slots in self._slots if len(slots) == 2]
+
     def apply(self, gradients: Sequence[Array]) -> None:
         """Change the parameters."""
         o = self._optimizer

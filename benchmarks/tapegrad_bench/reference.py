@@ -7,6 +7,7 @@ compares with differences of NumPy's loss.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -34,6 +35,8 @@ class Reference:
     """The parameters before the first update, if the step makes updates."""
     parameters: Arrays = field(default_factory=list)
     """The parameters after the last update."""
+    moments: Arrays = field(default_factory=list)
+    """Adam's running means of the gradients after the last update."""
 
 
 def reference(problem: Problem) -> Reference:
@@ -45,8 +48,7 @@ def reference(problem: Problem) -> Reference:
     [(), (3,)]
     """
     optimizer = problem.workload.optimizer
-    sets = islice(problem.inputs(), CHECKED_STEPS if optimizer is None else 1)
-    outputs = [_outputs(problem, as_double(params), as_double(batch)) for params, batch in sets]
+    outputs = list(outputs_of(problem, CHECKED_STEPS if optimizer is None else 1))
     if optimizer is None:
         return Reference(outputs)
     params = as_double(problem.params)
@@ -57,7 +59,13 @@ def reference(problem: Problem) -> Reference:
         loss, gradients = _step(problem, params, as_double(batch))
         losses.append(float(loss))
         updates.apply(gradients)
-    return Reference(outputs, tuple(losses), start, params)
+    return Reference(outputs, tuple(losses), start, params, updates.moments())
+
+
+def outputs_of(problem: Problem, sets: int = CHECKED_STEPS) -> Iterator[Arrays]:
+    """Yield loss (or output) and gradients of the first sets, one set at a time."""
+    for params, batch in islice(problem.inputs(), sets):
+        yield _outputs(problem, as_double(params), as_double(batch))
 
 
 def _outputs(problem: Problem, params: Arrays, batch: Arrays) -> Arrays:

@@ -19,8 +19,9 @@ from typing import Any
 from tapegrad_bench import ceilings, counters, machine, timing
 from tapegrad_bench.adapters import Contender, load
 from tapegrad_bench.adapters.library import Library, Prepared, UnsupportedError
+from tapegrad_bench.evidence import Evidence, again, evidence_of, reference_evidence
 from tapegrad_bench.judge import Checked, checked
-from tapegrad_bench.reference import plain_loss
+from tapegrad_bench.reference import CHECKED_STEPS, plain_loss
 from tapegrad_bench.results import Ceiling
 from tapegrad_bench.workload import Dims, Kind, Problem, Workload
 
@@ -36,6 +37,8 @@ class Built:
     warmup: int
     peak_host_bytes: int | None
     peak_device_bytes: int | None
+    evidence: Evidence
+    """Of the first steps."""
 
 
 class Session:
@@ -44,7 +47,7 @@ class Session:
     def __init__(self, device: str) -> None:
         self._device = device
         self._libraries: dict[str, Library] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, tuple[Prepared, Problem]] = {}
         self._problem: Problem | None = None
 
     def load(self, contender: Contender) -> str:
@@ -67,10 +70,12 @@ class Session:
         host, device = counters.host_bytes("VmRSS"), library.allocated()
         prepared = library.prepare(contender.mode, problem)
         first, result = timing.first_step(library, prepared)
+        results = [result, *(prepared.step() for _ in range(1, CHECKED_STEPS))]
         loss = self._loss(workload, prepared, result)
-        del result
+        evidence = evidence_of(prepared, problem, results)
+        del result, results
         steps, seconds = timing.warm_up(library, prepared)
-        self._prepared[contender.name] = prepared
+        self._prepared[contender.name] = prepared, problem
         peaks: list[int | None] = []
 
         def run() -> None:
@@ -81,9 +86,10 @@ class Session:
             loss=loss,
             compile_seconds=max(0.0, first - seconds),
             step_seconds=seconds,
-            warmup=1 + steps,
+            warmup=CHECKED_STEPS + steps,
             peak_host_bytes=_beyond(host_peak, host),
             peak_device_bytes=_beyond(peaks[0], device),
+            evidence=evidence,
         )
 
     def _shared_problem(self, workload: Workload, dims: Dims, dtype: str) -> Problem:
@@ -100,12 +106,16 @@ class Session:
 
     def measure(self, contender: Contender, count: int) -> tuple[float, float | None]:
         """Return the seconds per step on the host's clock, and between the device's events."""
-        library, prepared = self._libraries[contender.module], self._prepared[contender.name]
+        library, (prepared, _) = self._libraries[contender.module], self._prepared[contender.name]
         return timing.time_turn(library, prepared, count)
+
+    def check_again(self, contender: Contender) -> Evidence:
+        """Run the first steps again, by the step that was timed."""
+        return again(*self._prepared[contender.name])
 
     def count(self, contender: Contender) -> tuple[float | None, float | None]:
         """Return kernels and copies per step; afterwards this process should time no more."""
-        library, step = self._libraries[contender.module], self._prepared[contender.name].step
+        library, step = self._libraries[contender.module], self._prepared[contender.name][0].step
         counted = counters.count_kernels(step, library.synchronize)
         return counted or (None, library.transfers_of(step))
 
@@ -121,6 +131,10 @@ class Session:
         """Return NumPy's loss at the size that is timed, in single precision."""
         problem = Problem(workload, dims, dtype)
         return float(plain_loss(problem, problem.params, problem.batch))
+
+    def timed_reference(self, workload: Workload, dims: Dims, dtype: str) -> Evidence | None:
+        """Return NumPy's results at the size that is timed, in double precision."""
+        return reference_evidence(Problem(workload, dims, dtype))
 
     def ceiling(self, dtype: str) -> Ceiling:
         """Measure what this device reaches."""
@@ -166,7 +180,16 @@ def _answer(method: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str
         return "unsupported", str(error)
     except Exception as error:
         traceback.print_exc()
-        return "failed", f"{type(error).__name__}: {_first_line(error)}"
+        return "failed", _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """Return one sentence on what went wrong."""
+    name = type(error).__name__
+    words = ("out of memory", "resource_exhausted")  # PyTorch's and CuPy's, JAX's
+    if isinstance(error, MemoryError) or any([word in str(error).lower() for word in words]):
+        return f"It ran out of memory: {_first_line(error)}"
+    return f"{name}: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:

@@ -255,9 +255,15 @@ class Problem:
 
 
 def _moved(array: np.ndarray, number: int) -> np.ndarray:
-    """Return the numbers of an array at other places: other data, which cost nothing to draw.
+    """Return the numbers of an array at other places, and with other signs in every other set.
 
-    >>> _moved(np.arange(8), 1)
-    array([1, 2, 3, 4, 5, 6, 7, 0])
+    They are other data, which cost nothing to draw. A sum does not depend on places: without the
+    signs a result that belongs to another set would not show in it.
+
+    >>> _moved(np.arange(8), 1), _moved(np.array(2.0), 1)
+    (array([1, 2, 3, 4, 5, 6, 7, 0]), array(-2.))
     """
-    return np.roll(array, 7 * number, axis=-1) if number and array.ndim else array
+    moved = np.roll(array, 7 * number, axis=-1) if number and array.ndim else array
+    if number % 2 and array.dtype.kind == "f":
+        return np.negative(moved, out=np.empty_like(moved))
+    return moved

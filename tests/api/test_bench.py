@@ -196,7 +196,7 @@ def test_the_first_step_after_a_pause_is_not_counted():
         time.sleep(0.0 if steps else 0.2)
         steps.append(1)
 
-    seconds, _ = time_turn(OnHost(), Prepared(slow_at_first, lambda result: []), 3)
+    seconds, _ = time_turn(OnHost(), Prepared(slow_at_first, lambda result: [], lambda: None), 3)
 
     assert len(steps) == 4
     assert seconds < 0.05

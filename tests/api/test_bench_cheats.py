@@ -1,4 +1,4 @@
-"""Adapters that cheat: the check must catch each of them."""
+"""Adapters that cheat: the checks, also those of the timed call, must catch each of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ import numpy as np
 import pytest
 
 from tapegrad_bench.adapters import CONTENDERS, load
+from tapegrad_bench.evidence import again, compare, evidence_of, reference_evidence
 from tapegrad_bench.judge import checked, judge
-from tapegrad_bench.reference import reference
+from tapegrad_bench.reference import CHECKED_STEPS, reference
 from tapegrad_bench.workload import Problem
 from tapegrad_bench.workloads import WORKLOADS
 
 FUNCTION = CONTENDERS[1]
 
 
-def honest(name, dtype):
+TIMED = {
+    "elementwise": {"n": 9000},
+    "layernorm": {"rows": 40, "width": 120},
+    "hvp": {"n": 80},
+    "jacobian": {"n": 80},
+    "mlp_small": {"batch": 8, "inputs": 90, "hidden": 60, "outputs": 5, "layers": 3},
+}
+"""Sizes other than those of the first check, with arrays larger than a sketch."""
+
+
+def honest(name, dtype, dims=None):
     workload = WORKLOADS[name]
-    problem = Problem(workload, workload.check, dtype)
+    problem = Problem(workload, dims or workload.check, dtype)
     return problem, load(FUNCTION, "cpu").prepare("function", problem)
 
 
@@ -102,3 +113,110 @@ def test_gradients_that_cheat_are_caught(name, cheat):
 
     assert complaint_about(*honest(name, "float32")) == ""
     assert complaint_about(problem, cheat(prepared)) != ""
+
+
+# The call that is timed
+
+
+def frozen_parameter(prepared):
+    """Update all parameters but the last one."""
+
+    def step():
+        last = prepared.parameters()[-1]
+        before = last.numpy().copy()
+        result = prepared.step()
+        last.assign(before)
+        return result
+
+    return replace(prepared, step=step)
+
+
+def missing_moment(prepared):
+    """Leave the gradient of the first parameter out of the optimizer."""
+
+    def moments():
+        first, *others = prepared.moments()
+        return [0.0 * first.value(), *others]
+
+    return replace(prepared, moments=moments)
+
+
+def scaled_gradients(prepared):
+    """Give Adam gradients of another size, which changes no update."""
+    return replace(prepared, moments=lambda: [2.0 * m.value() for m in prepared.moments()])
+
+
+def later(cheat):
+    """Be honest until the check before the timing is over."""
+
+    def cheating(prepared):
+        calls, dishonest = [], cheat(prepared)
+
+        def step():
+            calls.append(None)
+            return prepared.step() if len(calls) <= CHECKED_STEPS else dishonest.step()
+
+        return replace(dishonest, step=step)
+
+    cheating.__name__ = f"{cheat.__name__}_later"
+    return cheating
+
+
+def timed_complaints(problem, prepared):
+    """Return the complaints before and after the steps that would be timed."""
+    known = reference_evidence(problem)
+    results = [prepared.step() for _ in range(CHECKED_STEPS)]
+    before = evidence_of(prepared, problem, results)
+    for _ in range(5):
+        prepared.step()
+    found = before, again(prepared, problem)
+    return [compare(problem.workload, problem.dtype, one, known).complaint for one in found]
+
+
+NAMES = {"ids": lambda value: getattr(value, "__name__", value)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "cheat",
+    [no_update, half_an_update, stale_result, frozen_parameter, missing_moment, scaled_gradients],
+    **NAMES,
+)
+def test_timed_training_steps_that_cheat_are_caught(dtype, cheat):
+    problem, prepared = honest("mlp_small", dtype, TIMED["mlp_small"])
+
+    assert all(timed_complaints(problem, cheat(prepared)))
+
+
+@pytest.mark.parametrize("cheat", [missing_gradient, stale_result, reused_output])
+@pytest.mark.parametrize("name", ["elementwise", "layernorm", "hvp", "jacobian"])
+def test_timed_gradients_that_cheat_are_caught(name, cheat):
+    problem, prepared = honest(name, "float32", TIMED[name])
+
+    assert all(timed_complaints(problem, cheat(prepared)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cheat"),
+    [
+        ("mlp_small", later(no_update)),
+        ("mlp_small", later(stale_result)),
+        ("mlp_small", later(frozen_parameter)),
+        ("elementwise", later(stale_result)),
+        ("layernorm", later(missing_gradient)),
+    ],
+    **NAMES,
+)
+def test_a_result_that_becomes_wrong_while_it_is_timed_is_caught(name, cheat):
+    problem, prepared = honest(name, "float32", TIMED[name])
+
+    before, after = timed_complaints(problem, cheat(prepared))
+
+    assert before == ""
+    assert after != ""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("name", TIMED)
+def test_honest_timed_steps_pass(name, dtype):
+    assert timed_complaints(*honest(name, dtype, TIMED[name])) == ["", ""]

@@ -27,10 +27,18 @@ class Prepared:
     """Run one step; its result is the loss and gradients, or what the device makes of them."""
     fetch: Callable[[Any], Outputs]
     """Copy the result to the host in float64: the loss (or output) first."""
+    restart: Callable[[], None]
+    """Begin anew with the first set of inputs and, for a training step, with the first parameters
+    and an optimizer that has made no update. The step stays the same: captured and compiled."""
     gradients: Callable[[], Any] | None = None
     """For a training step: the result with gradients, by the same maths and without an update."""
     parameters: Callable[[], Sequence[Any]] | None = None
     """For a training step: the parameters as they are now."""
+    moments: Callable[[], Sequence[Any]] | None = None
+    """For Adam: the running means of the gradients, which the steps left in the optimizer.
+
+    They are linear in the gradients of the steps that were timed. The updates are not: Adam takes
+    the size of a gradient away."""
 
     def fetch_parameters(self) -> Outputs:
         """Copy the parameters to the host in float64."""
@@ -105,15 +113,26 @@ class OnHost(Uncounted):
         return None
 
 
-def in_turn(step: Callable[..., Any], sets: Iterable[Sequence[Any]]) -> Callable[[], Any]:
-    """Return a step that takes the next one of some sets of arguments at each call.
+def in_turn(
+    step: Callable[..., Any], sets: Iterable[Sequence[Any]]
+) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """Return a step that takes the next one of some sets of arguments at each call, and a rewind.
 
-    >>> step = in_turn(lambda x, y: x + y, [(1, 2), (3, 4)])
-    >>> step(), step(), step()
-    (3, 7, 3)
+    >>> step, rewind = in_turn(lambda x, y: x + y, [(1, 2), (3, 4)])
+    >>> step(), step(), step(), rewind(), step()
+    (3, 7, 3, None, 3)
     """
-    turn = cycle(sets)
-    return lambda: step(*next(turn))
+    kept = list(sets)
+    turn = cycle(kept)
+
+    def run() -> Any:
+        return step(*next(turn))
+
+    def rewind() -> None:
+        nonlocal turn
+        turn = cycle(kept)
+
+    return run, rewind
 
 
 def flat(result: Any) -> list[Any]:

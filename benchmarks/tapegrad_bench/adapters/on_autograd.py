@@ -32,7 +32,8 @@ class Autograd(OnHost):
             raise UnsupportedError("HIPS autograd does not compute in half precision.")
         gradients = _differentiate(problem)
         if problem.workload.optimizer is None:
-            return Prepared(in_turn(gradients, problem.inputs()), _fetch)
+            run, rewind = in_turn(gradients, problem.inputs())
+            return Prepared(run, _fetch, rewind)
         params, batches = [p.copy() for p in problem.params], [*problem.batches()]
         # Autograd has optimizers for flat vectors only, so the update is NumPy's.
         updates = Updates(np, problem.workload.optimizer, params)
@@ -42,8 +43,22 @@ class Autograd(OnHost):
             updates.apply(found)
             return loss, []
 
-        run = in_turn(step, [(batch,) for batch in batches])
-        return Prepared(run, _fetch, lambda: gradients(params, batches[0]), lambda: params)
+        run, rewind = in_turn(step, [(batch,) for batch in batches])
+
+        def restart() -> None:
+            rewind()
+            updates.restart()
+            for p, start in zip(params, problem.params):
+                p[...] = start
+
+        return Prepared(
+            run,
+            _fetch,
+            restart,
+            gradients=lambda: gradients(params, batches[0]),
+            parameters=lambda: params,
+            moments=updates.moments,
+        )
 
 
 def _differentiate(problem: Problem) -> Any:

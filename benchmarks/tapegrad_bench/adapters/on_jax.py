@@ -41,14 +41,14 @@ class Jax(Uncounted):
         ops = JaxOps(problem.dtype, self._is_cuda)
         if problem.workload.optimizer is not None:
             with jax.default_device(self._device):
-                params = self._arrays(problem.params, problem.parameter_dtype)
                 batches = [self._arrays(batch, problem.dtype) for batch in problem.batches()]
-            return self._train(problem, ops, params, batches)
+            return self._train(problem, ops, batches)
         with jax.default_device(self._device):
             sets = [[self._arrays(part, problem.dtype) for part in one] for one in problem.inputs()]
         function = jax.jit(_differentiate(problem, ops))
         self._compiled = lambda: function.lower(*sets[0]).compile()
-        return Prepared(in_turn(function, sets), _fetch)
+        run, rewind = in_turn(function, sets)
+        return Prepared(run, _fetch, rewind)
 
     def _arrays(self, arrays: Sequence[np.ndarray], dtype: str) -> list[Any]:
         return [self._put(array, dtype) for array in arrays]
@@ -58,7 +58,7 @@ class Jax(Uncounted):
             return jax.device_put(jnp.array(array, dtype, copy=True), self._device)
         return jax.device_put(array.astype(np.int32), self._device)
 
-    def _train(self, problem: Problem, ops: JaxOps, params: Any, batches: list[Any]) -> Prepared:
+    def _train(self, problem: Problem, ops: JaxOps, batches: list[Any]) -> Prepared:
         rule = problem.workload.optimizer
         assert rule is not None
         differentiate = jax.value_and_grad(lambda p, batch: problem.apply(ops, p, batch))
@@ -70,17 +70,33 @@ class Jax(Uncounted):
         function = jax.jit(step, donate_argnums=(0, 1, 2))
         only_gradients = jax.jit(differentiate)
         number = {"sgd": 0, "momentum": 1}.get(rule.name, 2)
-        slots = [[jnp.zeros_like(p) for _ in range(number)] for p in params]
-        state = [params, slots, jnp.zeros((), "float32", device=self._device)]
+
+        def start() -> list[Any]:
+            with jax.default_device(self._device):
+                params = self._arrays(problem.params, problem.parameter_dtype)
+                slots = [[jnp.zeros_like(p) for _ in range(number)] for p in params]
+                return [params, slots, jnp.zeros((), "float32", device=self._device)]
+
+        state = start()
         self._compiled = lambda: function.lower(*state, batches[0]).compile()
 
         def run(batch: Any) -> Any:
             loss, *state[:] = function(*state, batch)
             return loss, []
 
-        each = in_turn(run, [(batch,) for batch in batches])
+        each, rewind = in_turn(run, [(batch,) for batch in batches])
+
+        def restart() -> None:
+            rewind()
+            state[:] = start()
+
         return Prepared(
-            each, _fetch, lambda: only_gradients(state[0], batches[0]), lambda: state[0]
+            each,
+            _fetch,
+            restart,
+            gradients=lambda: only_gradients(state[0], batches[0]),
+            parameters=lambda: state[0],
+            moments=lambda: [slots[0] for slots in state[1] if len(slots) == 2],
         )
 
     def release(self) -> None:

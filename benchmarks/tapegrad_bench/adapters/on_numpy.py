@@ -47,7 +47,8 @@ def prepare(
     optimizer, dtype = problem.workload.optimizer, problem.dtype
     if optimizer is None:
         sets = [(brought(p, dtype), brought(batch, dtype)) for p, batch in problem.inputs()]
-        return Prepared(in_turn(gradients, sets), fetch)
+        run, rewind = in_turn(gradients, sets)
+        return Prepared(run, fetch, rewind)
     params = brought(problem.params, problem.parameter_dtype)
     batches = [(brought(batch, dtype),) for batch in problem.batches()]
     updates = Updates(xp, optimizer, params)
@@ -57,8 +58,23 @@ def prepare(
         updates.apply(found)
         return loss, []
 
+    run, rewind = in_turn(step, batches)
+
+    def restart() -> None:
+        rewind()
+        updates.restart()
+        for p, start in zip(params, problem.params):
+            p[...] = bring(start, problem.parameter_dtype)
+
     first = batches[0][0]
-    return Prepared(in_turn(step, batches), fetch, lambda: gradients(params, first), lambda: params)
+    return Prepared(
+        run,
+        fetch,
+        restart,
+        gradients=lambda: gradients(params, first),
+        parameters=lambda: params,
+        moments=updates.moments,
+    )
 
 
 def load(device: str) -> Numpy:

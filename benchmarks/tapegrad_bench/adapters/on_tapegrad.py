@@ -18,7 +18,11 @@ from tapegrad_bench.adapters.library import (
     numpy_bfloat16,
 )
 from tapegrad_bench.adapters.tapegrad_ops import TapegradOps
-from tapegrad_bench.adapters.tensorflow_names import make_optimizer
+from tapegrad_bench.adapters.tensorflow_names import (
+    make_optimizer,
+    moments_of,
+    restart_optimizer,
+)
 from tapegrad_bench.reference import dense
 from tapegrad_bench.workload import Array, Kind, Problem
 
@@ -36,6 +40,9 @@ class Made:
     """The arguments of both, which the steps take in turn."""
     parameters: Callable[[], Sequence[Array]] | None = None
     """The parameters that the step updates."""
+    moments: Callable[[], Sequence[Array]] | None = None
+    restart: Callable[[], None] = lambda: None
+    """Put parameters and optimizer back to where they began."""
 
 
 class _Tapegrad:
@@ -54,10 +61,23 @@ class _Tapegrad:
         gradients, step = made.gradients, made.step
         if mode.endswith("function"):
             gradients, step = tf.function(gradients), tf.function(step)
-        run = in_turn(step, made.sets)
+        run, rewind = in_turn(step, made.sets)
         if made.step is made.gradients:
-            return Prepared(run, fetch)
-        return Prepared(run, fetch, lambda: gradients(*made.sets[0]), made.parameters)
+            return Prepared(run, fetch, rewind)
+
+        def restart() -> None:
+            rewind()
+            with tf.device(self._device):
+                made.restart()
+
+        return Prepared(
+            run,
+            fetch,
+            restart,
+            gradients=lambda: gradients(*made.sets[0]),
+            parameters=made.parameters,
+            moments=made.moments,
+        )
 
 
 def to_tensor(array: np.ndarray, dtype: str) -> Array:
@@ -82,6 +102,23 @@ def make_step(problem: Problem) -> Made:
     return make(problem)
 
 
+def made_of(
+    problem: Problem, gradients: Step, step: Step, sets: Any, variables: Any, optimizer: Any
+) -> Made:
+    """Return a training step of `variables` by `optimizer`."""
+    rule = problem.workload.optimizer
+    assert rule is not None
+
+    def restart() -> None:
+        restart_optimizer(tf, optimizer)
+        for variable, start in zip(variables, problem.params, strict=True):
+            variable.assign(to_tensor(start, problem.parameter_dtype))
+
+    return Made(
+        gradients, step, sets, lambda: variables, lambda: moments_of(rule, optimizer), restart
+    )
+
+
 def _train(problem: Problem) -> Made:
     variables = [tf.Variable(to_tensor(p, problem.parameter_dtype)) for p in problem.params]
     ops = TapegradOps(problem.dtype)
@@ -99,7 +136,7 @@ def _train(problem: Problem) -> Made:
         return loss, []
 
     batches = [_tensors(batch, problem.dtype) for batch in problem.batches()]
-    return Made(gradients, step, batches, lambda: variables)
+    return made_of(problem, gradients, step, batches, variables, optimizer)
 
 
 def _differentiate(problem: Problem) -> Made:

@@ -10,6 +10,7 @@ from tapegrad_bench.adapters.on_tapegrad import (
     Made,
     OnCpu,
     OnCuda,
+    made_of,
     on_device,
     to_tensor,
 )
@@ -45,7 +46,7 @@ def train(problem: Problem) -> Made:
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return Made(gradients, step, batches, lambda: model.trainable_variables)
+    return made_of(problem, gradients, step, batches, model.trainable_variables, optimizer)
 
 
 def load(device: str) -> OnCpu | OnCuda:

@@ -1,4 +1,4 @@
-"""TensorFlow: eager, and with the whole step in a `tf.function`."""
+"""TensorFlow: eager, with the whole step in a `tf.function`, and with that compiled by XLA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from tapegrad_bench.adapters.library import (
     fetching,
     in_turn,
 )
-from tapegrad_bench.adapters.tensorflow_names import make_optimizer
+from tapegrad_bench.adapters.tensorflow_names import (
+    make_optimizer,
+    moments_of,
+    restart_optimizer,
+)
 from tapegrad_bench.adapters.tensorflow_ops import TensorflowOps
 from tapegrad_bench.workload import Array, Kind, Problem
 
@@ -34,17 +38,35 @@ class Tensorflow(Uncounted):
         with tf.device(self._device):
             if problem.workload.kind is not Kind.TRAINING:
                 sets = [tuple(_tensors(part, problem) for part in one) for one in problem.inputs()]
-                step = self._compiled(mode, _differentiate(problem))
-                return Prepared(in_turn(step, sets), _fetch)
+                run, rewind = in_turn(self._compiled(mode, _differentiate(problem)), sets)
+                return Prepared(run, _fetch, rewind)
             batches = [(_tensors(batch, problem),) for batch in problem.batches()]
-            gradients, step, variables = _train(problem)
-        run = in_turn(self._compiled(mode, step), batches)
+            gradients, step, variables, optimizer = _train(problem)
+        run, rewind = in_turn(self._compiled(mode, step), batches)
         only = self._compiled(mode, gradients)
-        return Prepared(run, _fetch, lambda: only(*batches[0]), lambda: variables)
+        rule = problem.workload.optimizer
+        assert rule is not None
+
+        def restart() -> None:
+            rewind()
+            with tf.device(self._device):
+                restart_optimizer(tf, optimizer)
+                for variable, start in zip(variables, problem.params):
+                    variable.assign(_tensor(start, problem.parameter_dtype))
+
+        return Prepared(
+            run,
+            _fetch,
+            restart,
+            gradients=lambda: only(*batches[0]),
+            parameters=lambda: variables,
+            moments=lambda: moments_of(rule, optimizer),
+        )
 
     def _compiled(self, mode: str, step: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the step on the device; compiled by XLA, its fastest form, if it is a function."""
-        step = tf.function(step, jit_compile=True) if mode == "function" else step
+        """Return the step on the device: as it is, as a `tf.function`, or compiled by XLA."""
+        if mode != "eager":
+            step = tf.function(step, jit_compile=mode == "jit")
 
         def run(*arguments: Any) -> Any:
             with tf.device(self._device):
@@ -86,7 +108,7 @@ def _tensors(arrays: Sequence[np.ndarray], problem: Problem) -> list[Array]:
     return [_tensor(array, problem.dtype) for array in arrays]
 
 
-def _train(problem: Problem) -> tuple[Any, Any, list[Any]]:
+def _train(problem: Problem) -> tuple[Any, Any, list[Any], Any]:
     ops = TensorflowOps(problem.dtype)
     variables = [tf.Variable(_tensor(p, problem.parameter_dtype)) for p in problem.params]
     assert problem.workload.optimizer is not None
@@ -103,7 +125,7 @@ def _train(problem: Problem) -> tuple[Any, Any, list[Any]]:
         optimizer.apply_gradients(zip(found, variables))
         return loss, []
 
-    return gradients, step, variables
+    return gradients, step, variables, optimizer
 
 
 def _differentiate(problem: Problem) -> Any:

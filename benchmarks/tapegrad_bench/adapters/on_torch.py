@@ -1,4 +1,7 @@
-"""PyTorch: eager, and with the loss compiled (by default, and with CUDA graphs)."""
+"""PyTorch: eager, compiled in several ways, and with the whole step in one CUDA graph.
+
+The modes "nn" and "nn-graph" use a layer of torch.nn where a workload is what that layer computes.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,24 @@ from tapegrad_bench.adapters.library import (
     fetching,
     in_turn,
 )
+from tapegrad_bench.adapters.torch_graph import Captured, copied
+from tapegrad_bench.adapters.torch_models import Model, module_model, plain_model
 from tapegrad_bench.adapters.torch_ops import TorchOps, to_host, to_torch
 from tapegrad_bench.workload import Kind, Optimizer, Problem
 
-COMPILE_MODES = {"compile": None, "compile-overhead": "reduce-overhead"}
+COMPILE_MODES = {
+    "compile": None,
+    "compile-overhead": "reduce-overhead",
+    "max-autotune": "max-autotune",
+    "graph": None,
+}
+"""Of torch.compile; other modes do not compile."""
+
+GRAPHS = ("graph", "nn-graph")
+"""Modes in which the harness captures the step."""
+
+OWN_GRAPHS = ("compile-overhead", "max-autotune")
+"""Modes in which torch.compile captures graphs on CUDA, whose results the next step overwrites."""
 
 
 class Torch(Uncounted):
@@ -33,45 +50,78 @@ class Torch(Uncounted):
         self._is_cuda = device != "cpu"
 
     def prepare(self, mode: str, problem: Problem) -> Prepared:
-        ops, kind = TorchOps(problem.dtype), problem.workload.kind
-        if kind is Kind.TRAINING:
-            return self._train(mode, problem, ops)
+        if problem.workload.kind is Kind.TRAINING:
+            return self._train(mode, problem)
         sets = [[self._tensors(part, problem.dtype) for part in one] for one in problem.inputs()]
-        if kind is Kind.HVP:
-            step = _hvp(mode, problem, ops)
-        elif kind is Kind.JACOBIAN:
-            step = _jacobian(mode, problem, ops)
-        else:
+        step = self._step_of(mode, problem)
+        if problem.workload.kind not in (Kind.HVP, Kind.JACOBIAN):
             for params, _ in sets:
                 for p in params:
                     p.requires_grad_()
-            step = _gradients(mode, problem, ops)
-        return Prepared(in_turn(step, sets), _fetch)
+        if mode in GRAPHS:
+            count = len(sets[0][0])
+            flat = [[*params, *batch] for params, batch in sets]
+            graph = Captured(lambda both: step(both[:count], both[count:]), flat[0])
+            run, rewind = in_turn(graph, [(tensors,) for tensors in flat])
+        else:
+            run, rewind = in_turn(step, sets)
+        return Prepared(run, _fetch, rewind)
+
+    def _step_of(self, mode: str, problem: Problem) -> Callable[..., Any]:
+        """Return the function of parameters and batch that one step without an update is."""
+        makers = {Kind.HVP: _hvp, Kind.JACOBIAN: _jacobian}
+        step = makers.get(problem.workload.kind, _gradients)(mode, problem)
+        return _with_own_graphs(step) if self._has_own_graphs(mode) else step
+
+    def _has_own_graphs(self, mode: str) -> bool:
+        return self._is_cuda and mode in OWN_GRAPHS
 
     def _tensors(self, arrays: Sequence[np.ndarray], dtype: str) -> list[Any]:
         return [to_torch(array, dtype, self._device) for array in arrays]
 
-    def _train(self, mode: str, problem: Problem, ops: TorchOps) -> Prepared:
+    def _train(self, mode: str, problem: Problem) -> Prepared:
         rule = problem.workload.optimizer
         assert rule is not None
-        values = self._tensors(problem.params, problem.parameter_dtype)
-        params = [torch.nn.Parameter(value) for value in values]
-        batches = [(self._tensors(batch, problem.dtype),) for batch in problem.batches()]
-        forward = _compiled(mode, lambda batch: problem.apply(ops, params, batch))
-        gradients = _gradients(mode, problem, ops)
-        optimizer = _optimizer(rule, params, self._is_cuda)
+        make = module_model if mode.startswith("nn") else plain_model
+        model = make(problem, self._device)
+        params = model.parameters
+        batches = [self._tensors(batch, problem.dtype) for batch in problem.batches()]
+        loss_of = _compiled(mode, model.loss)
+        optimizer = make_optimizer(rule, params, capturable=mode in GRAPHS)
 
         def step(batch: list[Any]) -> Any:
-            if mode == "compile-overhead":
-                torch.compiler.cudagraph_mark_step_begin()
             optimizer.zero_grad()
-            loss = forward(batch)
+            loss = loss_of(batch)
             loss.backward()
             optimizer.step()
-            return loss, []
+            return loss.detach(), []
 
-        run = in_turn(step, batches)
-        return Prepared(run, _fetch, lambda: gradients(params, *batches[0]), lambda: params)
+        def gradients(batch: list[Any]) -> Any:
+            loss = loss_of(batch)
+            return loss, [model.arrange(g) for g in torch.autograd.grad(loss, params)]
+
+        if self._has_own_graphs(mode):
+            step, gradients = _with_own_graphs(step), _with_own_graphs(gradients)
+        each: Callable[[list[Any]], Any] = step
+        if mode in GRAPHS:
+            each = Captured(step, batches[0], before_capture=optimizer.zero_grad)
+        run, rewind = in_turn(each, [(batch,) for batch in batches])
+
+        def restart() -> None:
+            rewind()
+            model.set(self._tensors(problem.params, problem.parameter_dtype))
+            _forget(optimizer)
+
+        if mode in GRAPHS:
+            restart()  # the steps before the capture were updates
+        return Prepared(
+            run,
+            _fetch,
+            restart,
+            gradients=lambda: gradients(batches[0]),
+            parameters=lambda: [model.arrange(p) for p in params],
+            moments=lambda: _moments(optimizer, model),
+        )
 
     def release(self) -> None:
         """Compiled code is looked for among all that was ever compiled, so forget the old."""
@@ -113,7 +163,7 @@ class TorchStopwatch:
 
 
 def _compiled(mode: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    if mode == "eager":
+    if mode not in COMPILE_MODES:
         return function
     compiled: Callable[..., Any] = torch.compile(
         function, mode=COMPILE_MODES[mode], dynamic=False, fullgraph=True
@@ -121,20 +171,30 @@ def _compiled(mode: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def _gradients(mode: str, problem: Problem, ops: TorchOps) -> Any:
+def _with_own_graphs(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step whose results outlive the next one, though torch.compile replays graphs."""
+
+    def run(*arguments: Any) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return copied(*step(*arguments))
+
+    return run
+
+
+def _gradients(mode: str, problem: Problem) -> Any:
+    ops = TorchOps(problem.dtype)
     forward = _compiled(mode, lambda params, batch: problem.apply(ops, params, batch))
 
     def step(params: list[Any], batch: list[Any]) -> Any:
-        if mode == "compile-overhead":
-            torch.compiler.cudagraph_mark_step_begin()
         value = forward(params, batch)
         cotangent = batch[-1] if problem.workload.kind is Kind.PULLBACK else None
-        return value, torch.autograd.grad(value, params, cotangent)
+        return value.detach(), torch.autograd.grad(value, params, cotangent)
 
     return step
 
 
-def _hvp(mode: str, problem: Problem, ops: TorchOps) -> Any:
+def _hvp(mode: str, problem: Problem) -> Any:
+    ops = TorchOps(problem.dtype)
     if mode != "eager":
         # Compiled code has no second backward pass; transformed functions have.
         product = _compiled(
@@ -154,22 +214,43 @@ def _hvp(mode: str, problem: Problem, ops: TorchOps) -> Any:
     return step
 
 
-def _jacobian(mode: str, problem: Problem, ops: TorchOps) -> Any:
+def _jacobian(mode: str, problem: Problem) -> Any:
+    ops = TorchOps(problem.dtype)
     function = torch.func.jacrev(lambda x, batch: problem.apply(ops, [x], batch))
     function = _compiled(mode, function)
     return lambda params, batch: (None, [function(params[0], batch)])
 
 
-def _optimizer(rule: Optimizer, params: list[Any], is_cuda: bool) -> Any:
-    """PyTorch's own; on CUDA in the fused form, which is its fastest."""
-    fused = True if is_cuda else None
+def make_optimizer(rule: Optimizer, params: list[Any], capturable: bool = False) -> Any:
+    """Return PyTorch's own, in the fused form where that exists, which is its fastest."""
     if rule.name in ("sgd", "momentum"):
         momentum = rule.momentum if rule.name == "momentum" else 0.0
-        return torch.optim.SGD(params, rule.rate, momentum, fused=fused)
-    moments = {"betas": (rule.beta_1, rule.beta_2), "eps": rule.epsilon, "fused": fused}
+        return _fused(torch.optim.SGD, params, lr=rule.rate, momentum=momentum)
+    options = {"lr": rule.rate, "betas": (rule.beta_1, rule.beta_2), "eps": rule.epsilon}
     if rule.name == "adam":
-        return torch.optim.Adam(params, rule.rate, **moments)
-    return torch.optim.AdamW(params, rule.rate, weight_decay=rule.weight_decay, **moments)
+        return _fused(torch.optim.Adam, params, **options, capturable=capturable)
+    decay = rule.weight_decay
+    return _fused(torch.optim.AdamW, params, **options, weight_decay=decay, capturable=capturable)
+
+
+def _fused(make: Callable[..., Any], params: list[Any], **options: Any) -> Any:
+    try:
+        return make(params, **options, fused=True)
+    except (RuntimeError, TypeError):  # older versions have some of them, and none on the CPU
+        return make(params, **options)
+
+
+def _forget(optimizer: Any) -> None:
+    """Let an optimizer forget its updates, in place: a graph keeps the addresses of its state."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, torch.Tensor):
+                value.zero_()
+
+
+def _moments(optimizer: Any, model: Model) -> list[Any]:
+    found = [optimizer.state[p].get("exp_avg") for p in model.parameters]
+    return [model.arrange(moment) for moment in found if moment is not None]
 
 
 _fetch = fetching(to_host)
@@ -182,4 +263,7 @@ def load(device: str) -> Torch:
         return Torch("cpu")
     if not torch.cuda.is_available():
         raise UnsupportedError(f"PyTorch {torch.__version__} finds no CUDA device.")
+    torch.backends.cudnn.benchmark = True
+    # Or convolutions and cuDNN's recurrent layers in float32 would be rounded to TensorFloat-32.
+    torch.backends.cudnn.allow_tf32 = False
     return Torch("cuda")

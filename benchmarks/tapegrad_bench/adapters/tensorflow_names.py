@@ -68,3 +68,19 @@ def make_optimizer(rule: Optimizer, optimizers: Any) -> Any:
     if rule.name == "adam":
         return optimizers.Adam(rule.rate, **moments)
     return optimizers.AdamW(rule.rate, weight_decay=rule.weight_decay, **moments)
+
+
+def restart_optimizer(tf: Any, optimizer: Any) -> None:
+    """Let an optimizer forget its updates; `tf` is its library."""
+    for variable in (optimizer.iterations, *_slots(optimizer)):
+        variable.assign(tf.zeros_like(variable))
+
+
+def moments_of(rule: Optimizer, optimizer: Any) -> list[Any]:
+    """Return Adam's running means of the gradients; other rules have none."""
+    return _slots(optimizer)[::2] if rule.name in ("adam", "adamw") else []
+
+
+def _slots(optimizer: Any) -> list[Any]:
+    """Return the arrays that an optimizer keeps, those of one variable beside each other."""
+    return list(optimizer.variables[2:])  # after the count of steps and the learning rate

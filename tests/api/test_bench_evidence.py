@@ -1,0 +1,218 @@
+"""The benchmark's check of the call that is timed: digests, tolerances, and who is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tapegrad_bench import evidence
+from tapegrad_bench.adapters import CONTENDERS, Contender, load
+from tapegrad_bench.contest import Contest
+from tapegrad_bench.evidence import (
+    WIDTH,
+    Evidence,
+    again,
+    compare,
+    digest,
+    distance,
+    reference_evidence,
+    verdicts,
+)
+from tapegrad_bench.options import Group, Options
+from tapegrad_bench.progress import Lines
+from tapegrad_bench.reference import outputs_of
+from tapegrad_bench.results import Status
+from tapegrad_bench.runner import Runner
+from tapegrad_bench.worker import _answer
+from tapegrad_bench.workload import Problem
+from tapegrad_bench.workloads import WORKLOADS
+
+CHAIN = WORKLOADS["chain"]
+RNG = np.random.default_rng(0)
+
+
+# Digests
+
+
+@pytest.mark.parametrize("size", [1, WIDTH, WIDTH + 1, 50 * WIDTH + 17])
+@pytest.mark.parametrize("error", [1e-6, 0.1])
+def test_sketches_show_how_far_arrays_are_apart(size, error):
+    x = RNG.standard_normal(size)
+    y = x + error * RNG.standard_normal(size)
+
+    assert distance(digest(x), digest(y)) == pytest.approx(np.linalg.norm(x - y), rel=0.1)
+
+
+def test_elements_in_another_order_have_another_sketch():
+    x = RNG.standard_normal(100 * WIDTH)
+
+    moved = distance(digest(x), digest(np.roll(x, WIDTH)))
+
+    assert moved == pytest.approx(np.sqrt(2) * np.linalg.norm(x), rel=0.1)
+
+
+def test_arrays_of_other_shapes_and_with_nan_are_far_apart():
+    x = RNG.standard_normal((3, 4))
+
+    assert distance(digest(x), digest(x.T)) == np.inf
+    assert distance(digest(x), digest(np.where(x > 0, np.nan, x))) == np.inf
+
+
+# Against each other
+
+
+def gradient(value: float) -> Evidence:
+    outputs = {"the output": digest(np.array(1.0)), "gradient 1": digest(np.full(5, value))}
+    return Evidence(outputs=(outputs,))
+
+
+def test_the_one_that_disagrees_with_most_others_is_wrong():
+    found = {
+        "tapegrad:function": ("tapegrad", gradient(1.1)),
+        "torch:eager": ("torch", gradient(1.0)),
+        "torch:graph": ("torch", gradient(1.0)),
+        "jax:jit": ("jax", gradient(1.0)),
+    }
+
+    judged = verdicts(CHAIN, "float32", found)
+
+    assert {name for name, judgement in judged.items() if judgement.complaint} == {
+        "tapegrad:function"
+    }
+    assert judged["tapegrad:function"].complaint.startswith(
+        "It disagrees with torch:eager, torch:graph, jax:jit. Against torch:eager: "
+        "With set 1 of the inputs, gradient 1 is off by 0.1"
+    )
+
+
+def test_modes_of_one_library_do_not_outvote_another_one():
+    found = {
+        "tapegrad:eager": ("tapegrad", gradient(1.1)),
+        "tapegrad:function": ("tapegrad", gradient(1.1)),
+        "jax:jit": ("jax", gradient(1.0)),
+    }
+
+    assert all(j.complaint for j in verdicts(CHAIN, "float32", found).values())
+
+
+def test_without_another_library_other_modes_count():
+    found = {"tapegrad:eager": ("tapegrad", gradient(1.1)), "x": ("tapegrad", gradient(1.0))}
+
+    assert all(j.complaint for j in verdicts(CHAIN, "float32", found).values())
+    assert verdicts(CHAIN, "float32", {"x": found["x"]})["x"].complaint == ""
+
+
+# Against NumPy in float64
+
+
+def test_a_result_that_is_left_out_is_wrong():
+    complaint = compare(CHAIN, "float32", Evidence(), gradient(1.0)).complaint
+
+    assert complaint == "It gave other results than expected, or left one out."
+
+
+@pytest.mark.parametrize("limit", ["LARGEST_BYTES", "LARGEST_OPERATIONS"])
+def test_a_reference_that_would_take_too_long_is_not_computed(limit, monkeypatch):
+    problem = Problem(WORKLOADS["mlp_small"], WORKLOADS["mlp_small"].check, "float32")
+    assert reference_evidence(problem) is not None
+
+    monkeypatch.setattr(evidence, limit, 10.0)
+
+    assert reference_evidence(problem) is None
+
+
+def test_every_row_on_the_cpu_has_a_reference():
+    for workload in WORKLOADS.values():
+        if "cpu" in workload.default_on:
+            cost = workload.cost(workload.defaults["cpu"], workload.dtypes["cpu"])
+            assert (cost.bytes or 0) <= evidence.LARGEST_BYTES
+            assert (cost.flops or 0) <= evidence.LARGEST_OPERATIONS
+
+
+def test_outputs_are_those_of_each_set():
+    problem = Problem(CHAIN, CHAIN.check, "float32")
+
+    for (params, _), (total, _) in zip(problem.inputs(), outputs_of(problem)):
+        factor = 1.001 ** problem.dims["links"]
+        offset = 0.01 * (factor - 1) / 0.001
+        assert total == pytest.approx(np.sum(factor * params[0].astype("f8") + offset))
+
+
+# Starting again
+
+
+@pytest.mark.parametrize("name", ["elementwise", "mlp_small", "rnn", "convnet"])
+@pytest.mark.parametrize("contender", CONTENDERS[:3], ids=lambda c: c.name)
+def test_a_restart_gives_the_same_results_by_the_same_step(name, contender):
+    workload = WORKLOADS[name]
+    if name == "convnet" and contender.library == "numpy":
+        workload = WORKLOADS["mlp_mid"]  # there is no hand-written convolution
+    problem = Problem(workload, workload.check, "float64")
+    prepared = load(contender, "cpu").prepare(contender.mode, problem)
+
+    first, second = (again(prepared, problem) for _ in range(2))
+
+    judgement = compare(workload, "float64", second, first)
+    assert judgement.complaint == ""
+    assert judgement.error < 1e-12
+
+
+# The contest
+
+
+@pytest.fixture
+def _importable_adapters(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setattr("tapegrad_bench.contest.MOST_REPEATS", 3)
+
+
+def misbehaving(mode: str) -> Contender:
+    return Contender("numpy", mode, "bench_adapters", ("cpu",), f"misbehaving {mode}", False)
+
+
+def cells_of(*contenders: Contender, workload: str = "chain"):
+    chosen = WORKLOADS[workload]
+    dims = chosen.defaults["cpu"]
+    group = Group(chosen, dims, chosen.dtypes["cpu"], "cpu", contenders)
+    made = Runner(Options(devices=("cpu",), budget=20.0), [group], Lines(None, 1))
+    made._measure_ceilings = lambda: None
+    return {cell.mode: cell for cell in made.run().cells}
+
+
+@pytest.mark.usefixtures("_importable_adapters")
+def test_a_step_that_is_wrong_only_when_it_is_timed_has_no_times():
+    modes = ("honest", "wrong_at_size", "stale_at_last")
+
+    found = cells_of(*map(misbehaving, modes))
+
+    assert found["honest"].status is Status.OK
+    assert found["honest"].times
+    early, late = found["wrong_at_size"], found["stale_at_last"]
+    assert (early.status, early.times) == (Status.WRONG, ())
+    assert early.reason.startswith("At this size: With set 1 of the inputs, gradient 1 is off by")
+    assert (late.status, late.times) == (Status.WRONG, ())
+    assert late.reason.startswith("After it was timed: With set 2 of the inputs, the output is off")
+
+
+@pytest.mark.usefixtures("_importable_adapters")
+def test_without_a_reference_contenders_are_compared_with_each_other(monkeypatch):
+    monkeypatch.setattr(Contest, "_timed_reference", lambda contest, deadline: None)
+    others = [misbehaving("honest"), CONTENDERS[0]]
+
+    found = cells_of(*others, replace(misbehaving("wrong_at_size"), library="json"))
+
+    assert found["honest"].status is found["eager"].status is Status.OK
+    assert "It disagrees with numpy:honest, tapegrad:eager" in found["wrong_at_size"].reason
+
+
+def test_a_worker_says_in_a_sentence_that_memory_ran_out():
+    def exhausted():
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.")
+
+    status, reason = _answer(exhausted, ())
+
+    assert status == "failed"
+    assert reason.startswith("It ran out of memory: RESOURCE_EXHAUSTED")
