@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from tapegrad.errors import ArgumentError
 from tapegrad_bench.adapters import reason_absent
 from tapegrad_bench.process import TooSlowError, Worker, WorkerError
 from tapegrad_bench.results import Cell, Size, Status
@@ -26,14 +27,20 @@ TOLERANCE = {"float64": 1e-6, "float32": 2e-3, "bfloat16": 5e-2}
 Contenders = Sequence[tuple[str, str]]
 
 
-def contenders(libraries: Sequence[str], device: str) -> list[tuple[str, str]]:
-    """Return libraries and modes, ours first.
+def contenders(peers: Sequence[str], device: str) -> list[tuple[str, str]]:
+    """Return ours and those that words name by library ("torch") or mode ("torch:eager").
 
-    >>> contenders(["tapegrad"], "cpu")
-    [('tapegrad', 'eager'), ('tapegrad', 'function')]
+    >>> contenders(["jax", "torch:eager"], "cpu")
+    [('tapegrad', 'eager'), ('tapegrad', 'function'), ('jax', 'jit'), ('torch', 'eager')]
     """
-    found = [library for library in LIBRARIES if library in libraries]
-    return [(library, mode) for library in found for mode in MODES[device][library]]
+    known = [(library, mode) for library in LIBRARIES for mode in MODES[device][library]]
+    words = [word for pair in known[2:] for word in (pair[0], ":".join(pair))]
+    unknown = sorted(set(peers) - set(words))
+    if unknown:
+        allowed = ", ".join(dict.fromkeys(words))
+        raise ArgumentError(f"--peers takes {allowed}. Got {', '.join(unknown)}.")
+    wanted = {"tapegrad", *peers}
+    return [pair for pair in known if {pair[0], ":".join(pair)} & wanted]
 
 
 def worker(device: str, threads: int) -> Worker:

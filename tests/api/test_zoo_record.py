@@ -266,7 +266,7 @@ def test_shards_share_the_programs_out():
     ("arguments", "words"),
     [
         (["--shard", "3/2"], "--shard must be like 1/4"),
-        (["--peers", "numpy"], "--peers takes jax, torch. Got numpy."),
+        (["--peers", "numpy"], "--peers takes jax, jax:jit, torch, .*. Got numpy."),
         (["no_such_program"], "The zoo has no program or family no_such_program."),
     ],
     ids=["shard", "peer", "name"],
