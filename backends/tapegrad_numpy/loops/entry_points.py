@@ -1,4 +1,4 @@
-"""The capabilities of the C compiler: fused loops, and products of fixed shapes."""
+"""The capabilities of the C compiler: fused loops, and kernels of fixed shapes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.backend.capabilities import LoopWriter, SpecializableCall
+from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
+from tapegrad_numpy.kernels.segment import KERNELS as SEGMENTS
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.recycling import recycled
 
@@ -33,10 +35,13 @@ class CLoopCompiler:
 
 
 class CShapeSpecializer:
-    """Compiles small matrix products for their shapes."""
+    """Compiles small matrix products, gathers and sums of rows for their shapes."""
 
-    primitives = frozenset({"matmul", "matvec", "matvecs"})
-    plain: Mapping[str, Callable[..., Any]] = PRODUCTS
+    primitives = frozenset({
+        *("matmul", "matvec", "matvecs"),
+        *("segment_sum", "segment_take", "take", "take_add"),
+    })  # fmt: skip
+    plain: Mapping[str, Callable[..., Any]] = {**PRODUCTS, **INDEXING, **SEGMENTS}
 
     def specialize(self, calls: Sequence[SpecializableCall]) -> list[Callable[..., Any] | None]:
         # Imported with the first call, like the C generator that it uses.

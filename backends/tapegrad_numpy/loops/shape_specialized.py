@@ -1,4 +1,4 @@
-"""C kernels for matrix products of fixed shapes."""
+"""C kernels for matrix products and indexed rows of fixed shapes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compile import addresses_of
+from tapegrad_numpy.loops.indexed_rows import NAMES as ROWS, bind_rows, write_rows
 from tapegrad_numpy.loops.matrix_products import write_matrix_product
 from tapegrad_numpy.loops.source import Kernel
 from tapegrad_numpy.loops.vector_products import Described, write_vector_products
@@ -35,6 +36,8 @@ def make_fixed(
 
 
 def _written(name: str, operands: Sequence[Described], params: Mapping[str, Any]) -> Kernel | None:
+    if name in ROWS:
+        return write_rows(name, operands, params)
     dtype = operands[0][1]
     if dtype.name not in _DTYPES or any(own != dtype for _, own in operands):
         return None
@@ -48,6 +51,8 @@ def _bound(
 ) -> Callable[..., Any]:
     """Return the function of arrays, which allocates the results."""
     name, operands, params = request
+    if name in ROWS:
+        return bind_rows(name, operands, params, kernel, address, plain)
     dtype = operands[0][1]
     shape = _result_shape(name, operands[0][0], operands[1][0], params)
     results = len(operands) - 1 if name == "matvecs" else 1
