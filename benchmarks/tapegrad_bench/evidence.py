@@ -16,14 +16,15 @@ import numpy as np
 
 from tapegrad_bench.adapters.library import Prepared
 from tapegrad_bench.judge import LOSS_TOLERANCE, UPDATE_TOLERANCE, Judgement
+from tapegrad_bench.precision import ITEM_SIZE
 from tapegrad_bench.reference import CHECKED_STEPS, outputs_of, reference
 from tapegrad_bench.workload import Arrays, Kind, Problem, Workload
 
 WIDTH = 4096
 """Numbers in a sketch. The estimate of a distance is off by about 1 / sqrt(WIDTH / 2) of it."""
 
-LARGEST_BYTES, LARGEST_OPERATIONS = 2e9, 1e11
-"""What a step may need at most to be computed by NumPy in float64 for comparison."""
+LARGEST_BYTES, LARGEST_OPERATIONS = 4e9, 1e11
+"""What a step in float64 may need at most to be computed by NumPy for comparison."""
 
 NEGLIGIBLE = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
 """An array is compared in relation to its norm, or to this part of the norm of all if that is
@@ -131,10 +132,15 @@ def _movements(parameters: Iterator[np.ndarray], start: Arrays) -> Iterator[Dige
         yield digest(parameter - before if known else parameter)
 
 
+def has_reference(problem: Problem) -> bool:
+    """Say whether a step is small enough to be computed by NumPy in float64."""
+    bytes_needed = (problem.cost.bytes or 0) * 8 / ITEM_SIZE[problem.dtype]
+    return bytes_needed <= LARGEST_BYTES and (problem.cost.flops or 0) <= LARGEST_OPERATIONS
+
+
 def reference_evidence(problem: Problem) -> Evidence | None:
     """Return what NumPy computes in float64, or None if that would take too long."""
-    bytes_needed, operations = problem.cost.bytes or 0, problem.cost.flops or 0
-    if bytes_needed > LARGEST_BYTES or operations > LARGEST_OPERATIONS:
+    if not has_reference(problem):
         return None
     if problem.workload.kind is not Kind.TRAINING:
         return Evidence(tuple(_named(problem, outputs) for outputs in outputs_of(problem)))

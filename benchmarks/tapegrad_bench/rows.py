@@ -43,6 +43,12 @@ class Row:
         cell = self.cells.get(contender)
         return cell.median if cell else None
 
+    def best(self, library: str) -> str | None:
+        """Return the fastest mode of a library, or "hand-written"; None if none has a time."""
+        modes = [name for name in self.cells if name.split(" ")[0] == library]
+        times = {name: time for name in modes if (time := self.time(name)) is not None}
+        return min(times, key=lambda name: times[name], default=None)
+
     def answer(self, peer: str) -> str:
         """Return which of our modes `peer` is held against: the matching one if it took part."""
         ours = [name for name in self.cells if is_ours(name) and name != peer]
@@ -114,8 +120,8 @@ def is_keras(contender: str) -> bool:
 def match(peer: str) -> str:
     """Return which of our modes answers `peer`: eager for eager, `function` for compiled.
 
-    >>> match("torch compile"), match("tapegrad keras")
-    ('tapegrad function', 'tapegrad eager')
+    >>> match("torch compile"), match("torch nn"), match("tapegrad keras")
+    ('tapegrad function', 'tapegrad eager', 'tapegrad eager')
     """
-    is_eager = peer == "hand-written" or peer.endswith((" eager", " keras"))
+    is_eager = peer == "hand-written" or peer.endswith((" eager", " nn", " keras"))
     return f"{OURS} eager" if is_eager else f"{OURS} function"

@@ -15,7 +15,15 @@ from tapegrad_bench.quantities import (
     format_value,
 )
 from tapegrad_bench.results import Cell, Run, Status
-from tapegrad_bench.rows import Row, contenders_of, devices_of, is_ours, rows_of, standard_rows
+from tapegrad_bench.rows import (
+    OURS,
+    Row,
+    contenders_of,
+    devices_of,
+    is_ours,
+    rows_of,
+    standard_rows,
+)
 from tapegrad_bench.scaling import Series, crossovers_of, find_series
 
 
@@ -88,6 +96,43 @@ def ratio_table(rows: Sequence[Row], device: str) -> Table:
     note = "The peer's time over ours: above 1x we are faster, below 1x the peer is."
     columns = ("workload", "size", "ours", *peers)
     return Table(f"Ratio to each peer on {device}", note, columns, tuple(lines), names=3)
+
+
+def best_table(rows: Sequence[Row], device: str) -> Table:
+    """Return each library's fastest mode by name, and the ratio of its time to ours."""
+    timed = [row for row in rows if row.extent]  # what is not computed has no modes
+    names = contenders_of(cell for row in timed for cell in row.cells.values())
+    peers = list(dict.fromkeys(_maker(name) for name in names if not is_ours(name)))
+    lines = []
+    for row in timed:
+        ours = row.best(OURS)
+        if ours is not None:
+            entries = [_best_entry(row, row.best(peer), ours) for peer in peers]
+            first = Entry(row.workload), Entry(row.extent), _best_entry(row, ours, ours)
+            lines.append((*first, *entries))
+    note = (
+        "The fastest mode of each library, named, and its time over that of our fastest mode: "
+        "above 1x we are faster. A mode that did not run, or was wrong, is not among them; "
+        "'Absent, wrong or failed' says why."
+    )
+    columns = ("workload", "size", OURS, *peers)
+    return Table(f"Best mode of each library on {device}", note, columns, tuple(lines), names=2)
+
+
+def _maker(contender: str) -> str:
+    return contender.split(" ")[0]
+
+
+def _best_entry(row: Row, best: str | None, ours: str) -> Entry:
+    cell = row.cells[best] if best else None
+    if cell is None or cell.median is None:
+        return NOTHING
+    mode = "" if cell.contender == _maker(cell.contender) else f", {cell.mode}"
+    text = f"{format_value(cell.median, cell.unit)}{mode}"
+    ratio = None if best == ours else row.ratio(cell.contender, ours)
+    if ratio is None:
+        return Entry(text)
+    return Entry(f"{text}, {format_ratio(ratio)}", ratio_entry(ratio).tone)
 
 
 def ratio_entry(ratio: float | None) -> Entry:
@@ -293,7 +338,7 @@ def _tables(
     tables: list[Table] = []
     for device in devices_of(run):
         rows = rows_on(run, device)
-        tables += [time_table(rows, device), ratio_table(rows, device)]
+        tables += [time_table(rows, device), best_table(rows, device), ratio_table(rows, device)]
         tables.append(limit_table(run, rows, device))
     tables += [scaling_table(series), ceiling_table(run), problem_table(run)]
     return [table for table in tables if table.rows]

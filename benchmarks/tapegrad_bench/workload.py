@@ -264,6 +264,5 @@ def _moved(array: np.ndarray, number: int) -> np.ndarray:
     (array([1, 2, 3, 4, 5, 6, 7, 0]), array(-2.))
     """
     moved = np.roll(array, 7 * number, axis=-1) if number and array.ndim else array
-    if number % 2 and array.dtype.kind == "f":
-        return np.negative(moved, out=np.empty_like(moved))
-    return moved
+    negated = number % 2 and array.dtype.kind == "f"
+    return np.asarray(-moved) if negated else moved

@@ -276,6 +276,22 @@ def test_peers_are_chosen_by_library_or_mode():
     ]
 
 
+@pytest.mark.parametrize(
+    ("device", "workload", "modes"),
+    [
+        ("cpu", "mlp_small", "eager compile max-autotune"),
+        ("cpu", "rnn", "eager compile max-autotune nn"),
+        ("cuda", "mlp_small", "eager compile compile-overhead max-autotune graph"),
+        ("cuda", "rnn", "eager compile compile-overhead max-autotune graph nn nn-graph"),
+    ],
+)
+def test_torch_takes_part_in_all_its_modes(device, workload, modes):
+    group, *_ = plan(Options(devices=(device,), workloads=(workload,), peers=("torch",)))
+
+    found = [contender.mode for contender in group.contenders if contender.library == "torch"]
+    assert found == modes.split()
+
+
 def test_sizes_are_chosen_by_word_or_label():
     options = Options(devices=("cpu",), workloads=("elementwise",))
 

@@ -6,14 +6,18 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 
 from tapegrad_bench import report_terminal
+from tapegrad_bench.adapters import CONTENDERS
 from tapegrad_bench.headline import headline
 from tapegrad_bench.report_html import page, write_page
 from tapegrad_bench.report_terminal import write_report
-from tapegrad_bench.results import Run, Status, save
+from tapegrad_bench.results import HANDWRITTEN, Run, Status, save
+from tapegrad_bench.rows import rows_of
+from tapegrad_bench.tables import best_table
 from tests.bench_runs import make_cell, make_full_run, make_run
 
 
@@ -50,6 +54,47 @@ def test_the_report_has_the_limit_of_each_row_beside_its_times():
     start = lines.index("Limit on cpu")
 
     assert lines[start + 3].split()[-6:] == ["22.9", "MiB", "8.00M", "1.20", "ms", "5.00x"]
+
+
+def test_the_best_mode_of_each_library_is_named():
+    failed = {"status": Status.FAILED, "times": (), "reason": "out of memory"}
+    cells = [
+        make_cell(time=4e-3),
+        make_cell(mode="function", time=2e-3),
+        make_cell("torch", "eager", 5e-3),
+        make_cell("torch", "graph", 1e-3),
+        make_cell("torch", "max-autotune", **failed),
+        make_cell("jax", "jit", 3e-3),
+        make_cell("numpy", "handwritten", 6e-3),
+        make_cell("tensorflow", "eager", **failed),
+    ]
+
+    table = best_table(rows_of(make_run(*cells)), "cpu")
+
+    (line,) = table.rows
+    assert dict(zip(table.columns, [entry.text for entry in line])) == {
+        "workload": "elementwise",
+        "size": "2^20, float32",
+        "tapegrad": "2.00 ms, function",
+        "hand-written": "6.00 ms, 3.00x",
+        "torch": "1.00 ms, graph, 0.500x",
+        "jax": "3.00 ms, jit, 1.50x",
+        "tensorflow": "-",
+    }
+
+
+def test_every_contender_has_a_colour():
+    style = files("tapegrad_bench").joinpath("page.css").read_text()
+    colours = dict(
+        re.findall(r'\*="c-([a-z-]+)"\]\[data-c\] \{ --c: var\(--([a-z-]+)\); \}', style)
+    )
+
+    for contender in CONTENDERS:
+        name = f"{contender.library}-{contender.mode}"
+        rules = [slug for slug in colours if name.startswith(slug)]
+        assert rules or contender.mode == HANDWRITTEN, name
+        for slug in rules:
+            assert style.count(f"--{colours[slug]}: #") == 2, slug  # in light and in dark
 
 
 class Terminal(io.StringIO):

@@ -23,6 +23,8 @@ NOT_IMPORTED = {
     "tapegrad.__main__",
     *(name for name in find_modules() if name.startswith("tapegrad_cupy.")),
     "tapegrad_bench.adapters.cuda_events",
+    "tapegrad_bench.adapters.torch_graph",
+    "tapegrad_bench.adapters.torch_models",
     *(
         f"tapegrad_bench.adapters.{name}"
         for library in ("autograd", "cupy", "jax", "tensorflow", "torch")

@@ -68,6 +68,19 @@ def _keras_contender(mode: str) -> Contender:
     )
 
 
+def _layer_contender(mode: str, devices: str, process: str) -> Contender:
+    """PyTorch with layers of torch.nn, where a workload is what one of them computes."""
+    return Contender(
+        "torch",
+        mode,
+        "tapegrad_bench.adapters.on_torch",
+        tuple(devices.split()),
+        process,
+        is_slow_to_compile=False,
+        workloads=("rnn",),
+    )
+
+
 CONTENDERS: tuple[Contender, ...] = (
     _contender("tapegrad", "eager"),
     _contender("tapegrad", "function"),
@@ -77,9 +90,14 @@ CONTENDERS: tuple[Contender, ...] = (
     # In processes of their own they can be given up without losing the rest.
     _contender("torch", "compile", "cpu cuda", "torch-compile", is_slow_to_compile=True),
     _contender("torch", "compile-overhead", "cuda", "torch-overhead", is_slow_to_compile=True),
+    _contender("torch", "max-autotune", "cpu cuda", "torch-autotune", is_slow_to_compile=True),
+    _contender("torch", "graph", "cuda", "torch-graph", is_slow_to_compile=True),
+    _layer_contender("nn", "cpu cuda", "torch"),
+    _layer_contender("nn-graph", "cuda", "torch-graph"),
     _contender("jax", "jit"),
     _contender("tensorflow", "eager"),
     _contender("tensorflow", "function"),
+    _contender("tensorflow", "jit"),
     _contender("autograd", "eager", "cpu"),
     _keras_contender("keras"),
     _keras_contender("keras-function"),
