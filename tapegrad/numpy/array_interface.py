@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tapegrad.numpy import checked as array_namespace
 from tapegrad.numpy.creation import asarray
-from tapegrad.numpy.methods import METHODS, PROPERTIES
+from tapegrad.numpy.methods import METHODS, PROPERTIES, SETTERS
 from tapegrad.numpy.namesakes import (
     namesake as find_function,
     ufunc_method as find_ufunc_method,
@@ -13,6 +13,7 @@ from tapegrad.numpy.namesakes import (
 __all__ = [
     "METHODS",
     "PROPERTIES",
+    "SETTERS",
     "array_namespace",
     "asarray",
     "find_function",

@@ -6,12 +6,16 @@ use.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.checked_calls import check_function
 from tapegrad.core.values.array_interface import Function
-from tapegrad.errors import ArgumentError
+from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.numpy import (
     creation,
     dtypes,
@@ -23,8 +27,10 @@ from tapegrad.numpy import (
     searching,
 )
 from tapegrad.numpy.at import Places
+from tapegrad.numpy.flat import FlatIterator, set_flat
 from tapegrad.numpy.values import as_array, beside, check_cast, dtype_of, refuse_order, with_dtype
 from tapegrad.ops.elementwise.arithmetic import conj as conjugated
+from tapegrad.ops.indexing.functions import getitem
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import functions as shape
 
@@ -122,6 +128,24 @@ def tobytes(self: Any, order: str = "C") -> bytes:
     return as_array(self).numpy().tobytes(order)  # type: ignore[no-any-return]
 
 
+def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+    """Return a view of all elements: a write to it reaches the array.
+
+    A view with another dtype would show the same bits as other numbers, which no write reaches.
+    """
+    if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
+        raise ArgumentTypeError(
+            "view cannot return an array of another class. Take x.numpy().view(...) instead."
+        )
+    if dtype is not None and numpy_dtype(dtype) != numpy_dtype(self.dtype):
+        raise DTypeError(
+            f"view cannot show a tensor of {self.dtype} as {as_dtype(dtype)}, because tensors do "
+            f"not share bits. Use x.astype({as_dtype(dtype).name!r}) for the same numbers, or "
+            "x.numpy().view(...) for the same bits."
+        )
+    return getitem(self, ...)
+
+
 def strides(self: Any) -> tuple[int, ...]:
     """Raise AttributeError: code that reads strides would use them on a copy with other strides."""
     raise AttributeError(
@@ -151,6 +175,7 @@ _UNDER_THEIR_NAMES = (
         sort,
         to_device,
         tobytes,
+        view,
     ),
     transpose,
 )
@@ -161,6 +186,7 @@ METHODS: Mapping[str, Function] = {
 }
 PROPERTIES: Mapping[str, Function] = {
     "at": lambda self: Places(as_array(self)),
+    "flat": lambda self: FlatIterator(self),
     "T": lambda self: manipulation.permute_dims(self),
     "imag": lambda self: parts.imag(self),
     "itemsize": lambda self: self.dtype.itemsize,
@@ -168,6 +194,8 @@ PROPERTIES: Mapping[str, Function] = {
     "real": lambda self: parts.real(self),
     "strides": strides,
 }
+SETTERS: Mapping[str, Function] = {"flat": set_flat}
+"""The functions that assign to a property."""
 
 for _method in METHODS.values():
     check_function(_method)

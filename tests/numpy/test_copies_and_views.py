@@ -26,7 +26,7 @@ BASES = [
     np.arange(9.0).reshape(3, 3),
 ]
 METHODS = [
-    *("T", "mT", "real", "imag", "ravel", "flatten", "reshape"),
+    *("T", "mT", "real", "imag", "ravel", "flatten", "reshape", "view"),
     *("swapaxes", "transpose", "squeeze", "diagonal", "copy", "astype", "conj"),
     *("conjugate", "clip", "round", "take", "repeat", "compress", "choose"),
     *("__copy__", "__deepcopy__"),

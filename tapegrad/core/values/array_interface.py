@@ -20,6 +20,8 @@ class ArrayInterface(Protocol):
     """Array methods by name; the first argument is the array."""
     PROPERTIES: Mapping[str, Function]
     """Functions that compute the properties of arrays, such as `T`, by name."""
+    SETTERS: Mapping[str, Function]
+    """Functions that assign to properties, such as `flat`, by name."""
 
     def asarray(self, value: Any, /, *, dtype: Any) -> Any:
         """Return `value` as a tensor."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
-from tapegrad.errors import ArgumentError
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.ops.creation import constant
 from tapegrad.ops.elementwise.complex_numbers import real
 from tapegrad.ops.fourier.transforms import (
@@ -169,22 +170,29 @@ def _part(x: Any, axis: int, part: slice) -> Any:
     return slice_p(x, index=(*[slice(None)] * axis, part, *rest))
 
 
-def fftfreq(n: int, d: float = 1.0) -> Any:
+def fftfreq(n: int, d: float = 1.0, dtype: Any = "float32") -> Any:
     """Return the frequencies of the entries of `fft` for the sample spacing `d`.
 
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    return constant(np.fft.fftfreq(n, d).tolist())
+    return _frequencies("fftfreq", np.fft.fftfreq(n, d), dtype)
 
 
-def rfftfreq(n: int, d: float = 1.0) -> Any:
+def rfftfreq(n: int, d: float = 1.0, dtype: Any = "float32") -> Any:
     """Return the frequencies of the entries of `rfft` for the sample spacing `d`.
 
-    >>> rfftfreq(4).tolist()
-    [0.0, 0.25, 0.5]
+    >>> rfftfreq(4, dtype="float64").dtype
+    <dtype: 'float64'>
     """
-    return constant(np.fft.rfftfreq(n, d).tolist())
+    return _frequencies("rfftfreq", np.fft.rfftfreq(n, d), dtype)
+
+
+def _frequencies(function: str, values: np.ndarray, dtype: Any) -> Any:
+    wanted = as_dtype(dtype)
+    if not wanted.is_floating:
+        raise DTypeError(f"{function} returns floating-point numbers. Got dtype={wanted}.")
+    return constant(values.astype(wanted.dtype))
 
 
 def dct(

@@ -13,10 +13,22 @@ from tapegrad.core.values.array_interface import array_interface
 NAMES = (
     *("T", "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "at", "choose"),
     *("clip", "compress", "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot"),
-    *("fill", "flatten", "imag", "itemsize", "mT", "max", "mean", "min", "nonzero", "partition"),
+    *(
+        "fill",
+        "flat",
+        "flatten",
+        "imag",
+        "itemsize",
+        "mT",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+        "partition",
+    ),
     *("prod", "ptp", "put", "ravel", "real", "repeat", "reshape", "round", "searchsorted", "sort"),
     *("squeeze", "std", "strides", "sum", "swapaxes", "take", "to_device", "tobytes", "trace"),
-    *("transpose", "var"),
+    *("transpose", "var", "view"),
 )
 
 
@@ -33,13 +45,18 @@ class _Placeholder:
         _load_methods(self._owner)
         return getattr(array_type if value is None else value, self._name)
 
+    def __set__(self, value: Any, new: Any) -> None:
+        _load_methods(self._owner)
+        setattr(value, self._name, new)
+
 
 def _load_methods(array_type: Any) -> None:
     interface = array_interface()
     for name in NAMES:
         if isinstance(vars(array_type).get(name), _Placeholder):
-            method = interface.METHODS.get(name)
-            found = property(interface.PROPERTIES[name]) if method is None else method
+            found: Any = interface.METHODS.get(name)
+            if found is None:
+                found = property(interface.PROPERTIES[name], interface.SETTERS.get(name))
             setattr(array_type, name, found)
 
 
