@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapegrad.core.backend.capabilities import LoopWriter, SpecializableCall
+from tapegrad_numpy.kernels.convolution import KERNELS as CONVOLUTIONS
 from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
 from tapegrad_numpy.kernels.segment import KERNELS as SEGMENTS
@@ -35,13 +36,16 @@ class CLoopCompiler:
 
 
 class CShapeSpecializer:
-    """Compiles small matrix products, gathers and sums of rows for their shapes."""
+    """Compiles small products, gathers, sums of rows and depthwise convolutions."""
 
     primitives = frozenset({
         *("matmul", "matvec", "matvecs"),
         *("segment_sum", "segment_take", "take", "take_add"),
+        *("conv", "conv_input_gradient", "conv_filter_gradient"),
     })  # fmt: skip
-    plain: Mapping[str, Callable[..., Any]] = {**PRODUCTS, **INDEXING, **SEGMENTS}
+    plain: Mapping[str, Callable[..., Any]] = {
+        **PRODUCTS, **INDEXING, **SEGMENTS, **CONVOLUTIONS
+    }  # fmt: skip
 
     def specialize(self, calls: Sequence[SpecializableCall]) -> list[Callable[..., Any] | None]:
         # Imported with the first call, like the C generator that it uses.

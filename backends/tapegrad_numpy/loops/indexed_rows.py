@@ -19,7 +19,8 @@ from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
 Described = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an operand."""
 
-NAMES = frozenset({"segment_sum", "segment_take", "take", "take_add"})
+_ADDING = frozenset({"segment_sum", "take_add"})
+NAMES = _ADDING | {"segment_take", "take"}
 
 _FEWEST = 512
 """The number of elements from which a call is worth a kernel of its own."""
@@ -64,7 +65,7 @@ def write_rows(
 ) -> Kernel | None:
     """Return the kernel of a call; None to use NumPy."""
     (_, dtype), (_, positions) = operands
-    adds = name in ("segment_sum", "take_add")
+    adds = name in _ADDING
     known = _SUMS if adds else _SUMS | _POSITIONS
     if dtype.name not in known or positions.name not in _POSITIONS:
         return None
@@ -125,12 +126,14 @@ def bind_rows(
     flag = np.dtype(np.int64)
     arrays = [(dtype, shape), (positions, places), (dtype, result), (flag, (1,))]
     function = caller(arrays, 2, kernel, address)
-    empty, zeros = np.empty, np.zeros
+    empty, zeros, in_order = np.empty, np.zeros, np.ascontiguousarray
+    adds = name in _ADDING
 
     def run(x: Any, indices: Any, **params: Any) -> Any:
         y, is_wrong = empty(result, dtype), zeros(1, flag)
-        if function(x, indices, y, is_wrong) or is_wrong[0]:
-            return plain(x, indices, **params)
-        return y
+        code = function(x, indices, y, is_wrong)
+        if code and adds:  # a copy of what is not contiguous costs less than the general kernel
+            code = function(in_order(x), in_order(indices), y, is_wrong)
+        return plain(x, indices, **params) if code or is_wrong[0] else y
 
     return run

@@ -1,0 +1,296 @@
+"""Depthwise convolutions and their transposes in C: one input channel per output channel.
+
+There is no matrix product in them. NumPy's einsum takes up to 50 nanoseconds per multiplication if
+there are few channels. Here channels are processed in tiles of 64 bytes, whose sums stay in
+registers; the last tile may be smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapegrad_numpy.kernels.convolution import output_shape
+from tapegrad_numpy.loops.binding import caller
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
+from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
+
+Described = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of an operand."""
+
+NAMES = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
+
+_DTYPES = ("float32", "float64")
+_DIMENSIONS = 3
+"""The most spatial dimensions; fewer are completed by dimensions of one element."""
+_FEWEST = 512
+"""The number of results from which a call is worth a kernel of its own."""
+_LARGEST_WINDOW = 256
+"""The most elements of a window; partial sums of its gradient are on the stack."""
+_MOST_CHANNELS = 64
+"""The most channels of a filter gradient; NumPy's einsum is faster for more of them.
+
+Measured on one core of a Neoverse-N1, in milliseconds, C against NumPy: 8 images of 56 x 56 with 64
+channels and windows of 3 x 3: forward 2.5 against 22, gradients of the data 6.4 against 30 and of
+the filters 5.3 against 6.7; 14 x 14 with 256 channels: 0.55 against 1.6, 0.86 against 2.8 and 3.3
+against 1.3; 2 images of 65 x 66 with 2 channels: 0.5 against 2.7, 0.56 against 0.69, 0.4 against
+0.8.
+"""
+_TILE_BYTES = 64
+_FIRST = len(Cut._fields)
+
+
+class Geometry(NamedTuple):
+    """The sizes of a depthwise convolution with multiplier 1, in three spatial dimensions."""
+
+    batch: int
+    channels: int
+    spatial: tuple[int, ...]
+    windows: tuple[int, ...]
+    """The number of windows along each dimension."""
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[int, ...]
+    """The zeros before the first element."""
+    dilation: tuple[int, ...]
+
+
+def geometry_of(
+    name: str, operands: Sequence[Described], params: Mapping[str, Any]
+) -> Geometry | None:
+    """Return the sizes of a call; None if it is no depthwise convolution with multiplier 1."""
+    (first, _), (second, _) = operands
+    channels, groups = first[-1], params["groups"]
+    if name == "conv_filter_gradient":
+        image, window = first, params["window"]
+    else:
+        image = params["input_shape"] if name == "conv_input_gradient" else first
+        window = second[:-2]
+    if not 1 < groups == channels == second[-1] == image[-1] or len(window) > _DIMENSIONS:
+        return None
+    strides, padding, dilation = params["strides"], params["padding"], params["dilation"]
+    spatial = tuple(image[1:-1])
+    count = output_shape(spatial, window, strides, padding, dilation)
+    ones = (1,) * (_DIMENSIONS - len(window))
+    zeros = (0,) * len(ones)
+    return Geometry(
+        image[0], channels, (*ones, *spatial), (*ones, *count), (*ones, *window),
+        (*ones, *strides), (*zeros, *(pair[0] for pair in padding)), (*ones, *dilation),
+    )  # fmt: skip
+
+
+def write_depthwise(
+    name: str, operands: Sequence[Described], params: Mapping[str, Any]
+) -> Kernel | None:
+    """Return the kernel of a call; None to use NumPy."""
+    dtype = operands[0][1]
+    if dtype.name not in _DTYPES or operands[1][1] != dtype:
+        return None
+    sizes = geometry_of(name, operands, params)
+    if sizes is None:
+        return None
+    results = sizes.batch * prod(sizes.windows) * sizes.channels
+    window = prod(sizes.window)
+    if results < _FEWEST or window > _LARGEST_WINDOW or not prod(sizes.spatial):
+        return None
+    kind, tile = storage(dtype), _TILE_BYTES // dtype.itemsize
+    if name == "conv_filter_gradient":
+        if sizes.channels > _MOST_CHANNELS:
+            return None
+        rows, at_once, tasks = 1, 1, -(-sizes.channels // tile)
+        lines = _filter_gradient_text(kind, tile)
+    else:
+        # A task computes some rows of the result: of outputs, or of the data's gradient.
+        image = sizes.windows if name == "conv" else sizes.spatial
+        rows = sizes.batch * image[0] * image[1]
+        at_once = max(1, TASK_ELEMENTS // (image[2] * sizes.channels * window))
+        tasks, lines = -(-rows // at_once), _rows_text(kind, tile, name == "conv")
+    numbers = Cut(
+        sizes.channels, tile, 1, rows, at_once,
+        deep=1, slices=1, share=1, tasks=tasks, results=results,
+        elements=results * window,
+    )  # fmt: skip
+    extra = (
+        sizes.batch, *sizes.spatial, *sizes.windows, *sizes.window, *sizes.strides, *sizes.low,
+        *sizes.dilation,
+    )  # fmt: skip
+    return Kernel("\n".join(lines), frozenset(), (*numbers, *extra), 0)
+
+
+# C source
+
+_NAMES = [f"{name}{axis}" for name in ("n", "o", "k", "s", "p", "d") for axis in "012"]
+"""Per axis: elements, windows, window, strides, padding before the first element, dilation."""
+_VECTORS = 4
+"""The number of vectors of 16 bytes in a tile."""
+_TAIL = "#pragma GCC pop_options"
+
+
+def _head(kind: str, result: str) -> list[str]:
+    return [
+        "#pragma GCC push_options",
+        '#pragma GCC optimize("O2", "tree-vectorize", "fp-contract=fast")',
+        f"typedef {kind} V_KEY __attribute__((vector_size(16), aligned(sizeof({kind}))));",
+        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        "#pragma clang fp contract(fast)",
+        *[f"const {kind} *{name} = (const {kind} *)data[{k}];" for k, name in enumerate("ab")],
+        f"{result} *y = ({result} *)data[2];",
+        f"const int64_t channels = {CUT['inner']}, batch = z[{_FIRST}];",
+        *[f"const int64_t {name} = z[{_FIRST + 1 + k}];" for k, name in enumerate(_NAMES)],
+    ]
+
+
+def _rows_text(kind: str, tile: int, is_forward: bool) -> list[str]:
+    """Sums over the window at each position q of a row of the result.
+
+    Forward, the term of window element j is a[q * s + j * d - p] * b[j]. The gradient of the data
+    has a[(q + p - j * d) / s] * b[j] where the division has no remainder.
+    """
+    image = "o" if is_forward else "n"
+    at_once = CUT["rows_at_once"]
+    vectors = range(_VECTORS)
+    lanes = tile // _VECTORS
+    window = _window(kind, is_forward)
+    return [
+        *_head(kind, kind),
+        *bounds("row", "end", f"task * {at_once}", at_once, CUT["rows"]),
+        "for (; row < end; ++row) {",
+        f"const int64_t q1 = row % {image}1, q0 = row / {image}1 % {image}0;",
+        f"const int64_t n = row / ({image}0 * {image}1);",
+        *_range("0", is_forward),
+        *_range("1", is_forward),
+        f"for (int64_t q2 = 0; q2 < {image}2; ++q2) {{",
+        *_range("2", is_forward),
+        f"{kind} *out = y + (row * {image}2 + q2) * channels;",
+        "int64_t c = 0;",
+        f"for (; c + {tile} <= channels; c += {tile}) {{",
+        f"V_KEY {', '.join(f's{v}_ = {{0}}' for v in vectors)};",
+        *window,
+        "const V_KEY *u = (const V_KEY *)(x + c), *v = (const V_KEY *)(w + c);",
+        *[f"s{v}_ += u[{v}] * v[{v}];" for v in vectors],
+        "}}}",
+        *[f"*(V_KEY *)(out + c + {v * lanes}) = s{v}_;" for v in vectors],
+        "}",
+        "if (c < channels) {",
+        "for (int64_t k = c; k < channels; ++k) out[k] = 0;",
+        *window,
+        "for (int64_t k = c; k < channels; ++k) out[k] += x[k] * w[k];",
+        "}}}\n}}}}",
+        _TAIL,
+    ]
+
+
+def _range(axis: str, is_forward: bool) -> list[str]:
+    """The elements of the window along an axis whose partner is no padding: from l to h."""
+    if is_forward:
+        lines = [
+            f"const int64_t f{axis} = q{axis} * s{axis} - p{axis}, g{axis} = n{axis} - 1 - f{axis};"
+        ]
+        low = f"f{axis} < 0 ? (d{axis} - 1 - f{axis}) / d{axis} : 0"
+        high = f"g{axis} < 0 ? 0 : g{axis} / d{axis} + 1"
+    else:
+        lines = [
+            f"const int64_t f{axis} = q{axis} + p{axis};",
+            f"const int64_t g{axis} = f{axis} - (o{axis} - 1) * s{axis};",
+        ]
+        low = f"g{axis} > 0 ? (g{axis} + d{axis} - 1) / d{axis} : 0"
+        high = f"f{axis} < 0 ? 0 : f{axis} / d{axis} + 1"
+    return [
+        *lines,
+        f"const int64_t l{axis} = {low}, h{axis}_ = {high};",
+        f"const int64_t h{axis} = h{axis}_ < k{axis} ? h{axis}_ : k{axis};",
+    ]
+
+
+def _window(kind: str, is_forward: bool) -> list[str]:
+    """Three loops over the elements of the window, and the addresses of both factors."""
+    lines = []
+    for axis in "012":
+        lines.append(f"for (int64_t j{axis} = l{axis}; j{axis} < h{axis}; ++j{axis}) {{")
+        if is_forward:
+            lines.append(f"const int64_t i{axis} = f{axis} + j{axis} * d{axis};")
+        else:
+            lines += [
+                f"int64_t i{axis} = f{axis} - j{axis} * d{axis};",
+                f"if (s{axis} > 1) {{ if (i{axis} % s{axis}) continue; i{axis} /= s{axis}; }}",
+            ]
+    size = "n" if is_forward else "o"
+    place = f"((n * {size}0 + i0) * {size}1 + i1) * {size}2 + i2"
+    return [
+        *lines,
+        f"const {kind} *x = a + ({place}) * channels;",
+        f"const {kind} *w = b + ((j0 * k1 + j1) * k2 + j2) * channels;",
+    ]
+
+
+def _filter_gradient_text(kind: str, tile: int) -> list[str]:
+    """y[j] = sum over q of a[q * s + j * d - p] * b[q]; rows are added in double precision."""
+    each = "for (int64_t j = 0; j < window; ++j) for (int64_t k = 0; k < m; ++k)"
+    return [
+        *_head(kind, "double"),
+        f"const int64_t c = task * {tile}, window = k0 * k1 * k2;",
+        f"const int64_t m = channels - c < {tile} ? channels - c : {tile};",
+        f"{kind} part[window * {tile}];",
+        f"{each} y[j * channels + c + k] = 0;",
+        "for (int64_t n = 0; n < batch; ++n) for (int64_t q0 = 0; q0 < o0; ++q0) {",
+        *_range("0", True),
+        "for (int64_t q1 = 0; q1 < o1; ++q1) {",
+        *_range("1", True),
+        f"for (int64_t k = 0; k < window * {tile}; ++k) part[k] = 0;",
+        "for (int64_t q2 = 0; q2 < o2; ++q2) {",
+        *_range("2", True),
+        f"const {kind} *t = b + (((n * o0 + q0) * o1 + q1) * o2 + q2) * channels + c;",
+        *_window(kind, True)[:-1],
+        f"{kind} *sum = part + ((j0 * k1 + j1) * k2 + j2) * {tile};",
+        f"if (m == {tile}) {{",
+        "V_KEY *s = (V_KEY *)sum; const V_KEY *u = (const V_KEY *)(x + c), *v = (const V_KEY *)t;",
+        *[f"s[{v}] += u[{v}] * v[{v}];" for v in range(_VECTORS)],
+        "} else for (int64_t k = 0; k < m; ++k) sum[k] += x[c + k] * t[k];",
+        "}}}\n}",
+        f"{each} y[j * channels + c + k] += part[j * {tile} + k];",
+        "}}\n}",
+        _TAIL,
+    ]
+
+
+def bind_depthwise(
+    name: str,
+    operands: Sequence[Described],
+    params: Mapping[str, Any],
+    kernel: Kernel,
+    address: Any,
+    plain: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Return the function of arrays, which allocates the result."""
+    sizes = geometry_of(name, operands, params)
+    assert sizes is not None
+    dtype = operands[0][1]
+    wide = np.dtype(np.float64) if name == "conv_filter_gradient" else dtype
+    shape = _result_shape(name, operands, params)
+    arrays = [(own, described) for described, own in operands]
+    function = caller([*arrays, (wide, shape)], 2, kernel, address)
+    empty, in_order = np.empty, np.ascontiguousarray
+
+    def run(a: Any, b: Any, **params: Any) -> Any:
+        y = empty(shape, wide)
+        # A copy of an array that is not contiguous costs less than the general kernel.
+        if function(a, b, y) and function(in_order(a), in_order(b), y):
+            return plain(a, b, **params)
+        return y if wide is dtype else y.astype(dtype, copy=False)
+
+    return run
+
+
+def _result_shape(
+    name: str, operands: Sequence[Described], params: Mapping[str, Any]
+) -> tuple[int, ...]:
+    (first, _), (second, _) = operands
+    if name == "conv_input_gradient":
+        return tuple(params["input_shape"])
+    if name == "conv_filter_gradient":
+        return (*params["window"], 1, second[-1])
+    options = [params[key] for key in ("strides", "padding", "dilation")]
+    return (first[0], *output_shape(first[1:-1], second[:-2], *options), second[-1])
