@@ -27,9 +27,10 @@ ON_THE_HOST = (
 FILES_ON_THE_HOST = tuple(
     f"tests/api/test_{name}.py"
     for name in (
-        "backend_registry", "bad_input", "bench", "bench_cheats", "bench_keras", "bench_reports",
-        "bench_results", "bench_workloads", "casts_ahead", "compute_gradient", "extend", "faces",
-        "function", "generic_kernels", "interop", "interrupts", "memory_info", "nest",
+        "backend_registry", "bad_input", "bench", "bench_cheats", "bench_evidence", "bench_keras",
+        "bench_reports", "bench_results", "bench_workloads", "casts_ahead", "compute_gradient",
+        "extend", "faces", "function", "generic_kernels", "interop", "interrupts", "memory_info",
+        "nest",
         "optimizers", "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
         "translation", "wrong_calls", "zoo", "zoo_record",
     )
