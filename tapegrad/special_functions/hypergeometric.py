@@ -10,8 +10,8 @@ from tapegrad.ops.elementwise.powers import sqrt
 from tapegrad.ops.elementwise.rounding import rint
 from tapegrad.ops.elementwise.selection import maximum, minimum, where
 from tapegrad.special_functions.derivatives import in_double, with_derivatives
-from tapegrad.special_functions.euler_integral import beta_expectation
-from tapegrad.special_functions.gamma_functions import gamma, is_pole, rgamma
+from tapegrad.special_functions.euler_integral import beta_expectation, log_of_sum
+from tapegrad.special_functions.gamma_functions import betaln, gamma, is_pole, rgamma
 from tapegrad.special_functions.quadrature import power_sum
 
 # Euler's integral is used where both of its exponents are at least this.
@@ -153,8 +153,9 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, z: Any) -> Any:
         where(is_outer, c, 2.0),
         where(is_outer, z, 0.0),
     )
-    at_one = _gauss_at_one(a, b, c)
-    beyond = where(z == 1, at_one, where(ends, other, math.nan))
+    is_one = z == 1
+    at_one = _gauss_at_one(where(is_one, a, 1.0), where(is_one, b, 1.0), where(is_one, c, 3.0))
+    beyond = where(is_one, at_one, where(ends, other, math.nan))
     y = where(is_inner, inner, where(z < 1, other, beyond))
     return where(z == 0, 1.0, where(has_pole, math.inf, y))
 
@@ -171,16 +172,26 @@ def _gauss_integral(a: Any, b: Any, c: Any, z: Any) -> Any:
     top = log(t / maximum(other, 1e-300))
     span = abs(log(rest)) + abs(top) + 3
 
-    def log_kernel(t: Any, below: Any, a: Any, rest: Any) -> Any:
-        return -a * log(below + rest * t)
+    def log_kernel(t: Any, below: Any, a: Any, z: Any, rest: Any) -> Any:
+        x = z * t
+        is_small = abs(x) < 0.5
+        y = where(is_small, 1 - x, below + rest * t)
+        return -a * log_of_sum(where(is_small, 0.0 - x, y - 1), y)
 
-    return beta_expectation(b, c - b, log_kernel, top, span, 152, a, rest)
+    return beta_expectation(b, c - b, log_kernel, top, span, 152, a, z, rest)
 
 
 def _gauss_at_one(a: Any, b: Any, c: Any) -> Any:
+    """Return Γ(c) Γ(c - a - b) / (Γ(c - a) Γ(c - b)), infinite for c <= a + b."""
     left = c - a - b
-    y = gamma(c) * gamma(where(left > 0, left, 1.0)) * rgamma(c - a) * rgamma(c - b)
-    return where(left > 0, y, math.inf)
+    is_finite = left > 0
+    # A ratio of beta functions, where they are positive, does not overflow.
+    is_inner = is_finite & (b > 0) & (c > b)
+    inner, rest = where(is_inner, b, 1.0), where(is_inner, c - b, 1.0)
+    ratio = exp(betaln(where(is_inner, left, 1.0), inner) - betaln(rest, inner))
+    a, b, c = (where(is_inner, 1.0, value) for value in (a, b, c))
+    y = gamma(c) * gamma(where(is_finite & ~is_inner, left, 1.0)) * rgamma(c - a) * rgamma(c - b)
+    return where(is_finite, where(is_inner, ratio, y), math.inf)
 
 
 def _gauss_series(a: Any, b: Any, c: Any, z: Any) -> Any:
@@ -193,7 +204,8 @@ def _gauss_series(a: Any, b: Any, c: Any, z: Any) -> Any:
     b, rest = where(is_low, c - b, b), where(is_low, 1 / below, 1 - z)
     z = where(is_low, z / (0.0 - below), z)
     is_high = (z > _NEAR_ONE) & ~ends & ~_is_close(c - a - b)
-    near = _gauss_near_one(a, b, c, where(is_high, rest, 0.05), is_high)
+    pairs = (a, 0.25), (b, 0.25), (c, 1.0), (rest, 0.05)
+    near = _gauss_near_one(*[where(is_high, value, other) for value, other in pairs])
     # For c < a + b use (1 - z)^(c - a - b) 2F1(c - a, c - b; c; z), which converges faster.
     is_steep = (c - a - b < 0) & ~ends
     power = where(is_steep, c - a - b, 0.0) * log(where(is_steep, rest, 1.0))
@@ -206,9 +218,9 @@ def _is_close(left: Any) -> Any:
     return abs(left - rint(left)) < 1e-3
 
 
-def _gauss_near_one(a: Any, b: Any, c: Any, rest: Any, is_used: Any) -> Any:
+def _gauss_near_one(a: Any, b: Any, c: Any, rest: Any) -> Any:
     """Sum the two series in rest = 1 - z."""
-    left = where(is_used, c - a - b, 0.5)
+    left = c - a - b
     first = gamma(c) * gamma(left) * rgamma(c - a) * rgamma(c - b)
     second = gamma(c) * gamma(-left) * rgamma(a) * rgamma(b) * exp(left * log(rest))
     y = first * _gauss_sum(a, b, 1 - left, rest, 40)
