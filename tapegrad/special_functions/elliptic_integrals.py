@@ -12,17 +12,21 @@ from typing import Any
 
 from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.elementwise.comparison import isnan
+from tapegrad.ops.elementwise.complex_numbers import imag, real
 from tapegrad.ops.elementwise.exponential import log
 from tapegrad.ops.elementwise.powers import sqrt
 from tapegrad.ops.elementwise.rounding import rint
 from tapegrad.ops.elementwise.selection import maximum, minimum, where
 from tapegrad.ops.elementwise.trigonometric import atan, cos, sin
+from tapegrad.ops.kinds import is_complex
 from tapegrad.special_functions.derivatives import Function, in_double, with_derivatives
 
 _STEPS = 15
 # In RJ a large fourth argument only approaches the others by a factor of 4 per step. Beyond this
 # multiple of the largest of the others it is replaced by one near that.
 _FAR = 16.0
+# For complex arguments there are more steps instead.
+_STEPS_COMPLEX = 28
 
 
 def agm(a: Any, b: Any) -> Any:
@@ -193,7 +197,8 @@ def elliprd(x: Any, y: Any, z: Any) -> Any:
 def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
     """Return Carlson's integral RJ of the third kind; one of x, y and z may be 0.
 
-    For p < 0 it is the principal value.
+    For p < 0 it is the principal value. Complex arguments with real parts of 0 or more are accurate
+    if the nonzero ones are within a factor of 1e12 of p.
 
     >>> round(float(elliprj(0.0, 1.0, 2.0, 3.0)), 6)
     0.776886
@@ -244,13 +249,18 @@ def _are_inside(x: Any, y: Any, z: Any) -> Any:
 
 def _root(x: Any) -> Any:
     """Return √x with derivative 0 at 0, where that of the integrals is infinite."""
-    is_positive = x > 0
-    return where(is_positive, sqrt(where(is_positive, x, 1.0)), 0.0)
+    is_zero = x == 0
+    return where(is_zero, 0.0, sqrt(where(is_zero, 1.0, x)))
+
+
+def _is_negative(x: Any) -> Any:
+    """Return where a number is real and negative."""
+    return (real(x) < 0) & (imag(x) == 0) if is_complex(x) else x < 0
 
 
 def _rc(x: Any, y: Any) -> Any:
-    is_negative = y < 0
-    size = abs(y)
+    is_negative = _is_negative(y)
+    size = where(is_negative, 0.0 - y, y)
     whole = where(is_negative, x + size, x)
     found = _rf(whole, size, size)
     return where(is_negative, _root(x / where(is_negative, whole, 1.0)) * found, found)
@@ -282,11 +292,11 @@ def _rd(x: Any, y: Any, z: Any) -> Any:
 
 def _rj_of_any_sign(x: Any, y: Any, z: Any, p: Any) -> Any:
     """Return RJ; for p < 0 by formula 19.20.14 of the Digital Library of Mathematical Functions."""
-    is_negative = p < 0
+    is_negative = _is_negative(p)
     x, y = _in_order(x, y)
     y, z = _in_order(y, z)
     x, y = _in_order(x, y)
-    q = abs(p)
+    q = where(is_negative, 0.0 - p, p)
     other = where(is_negative, (z * (x + y + q) - x * y) / (z + q), q)
     found = _rj(x, y, z, other)
     whole = x * y + other * q
@@ -302,6 +312,9 @@ def _in_order(x: Any, y: Any) -> tuple[Any, Any]:
 
 def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
     """Return RJ for x <= y <= z and p > 0, a large p by formula 19.21.12 of the same library."""
+    if is_complex(x):
+        # The formula would need other branches of the roots.
+        return _rj_by_duplication(x, y, z, p, _STEPS_COMPLEX)
     is_far = p > _FAR * z
     far = where(is_far, p, _FAR * z)
     beyond = (z - x) * ((z - y) / (far - z))
@@ -310,10 +323,10 @@ def _rj(x: Any, y: Any, z: Any, p: Any) -> Any:
     return where(is_far, rest / (far - z), found)
 
 
-def _rj_by_duplication(x: Any, y: Any, z: Any, p: Any) -> Any:
+def _rj_by_duplication(x: Any, y: Any, z: Any, p: Any, steps: int = _STEPS) -> Any:
     total, weight = 0.0, 1.0
     differences = [p - x, p - y, p - z]
-    for _ in range(_STEPS):
+    for _ in range(steps):
         u, v, w, s = _root(x), _root(y), _root(z), _root(p)
         shift = u * v + u * w + v * w
         sums = s + u, s + v, s + w
@@ -344,9 +357,10 @@ def _arc(e: Any, whole: Any) -> Any:
     small, series = where(is_small, e, 0.0), 0.0
     for k in range(12, -1, -1):
         series = 1 / (2 * k + 1) - series * small
-    above, below = where(e >= 0.05, e, 1.0), where(e <= -0.05, 0.0 - e, 0.25)
-    root = sqrt(below)
+    is_above = (real(e) if is_complex(e) else e) > 0
+    is_below = ~is_small & ~is_above
+    above, root = where(~is_small & is_above, e, 1.0), sqrt(where(is_below, 0.0 - e, 0.25))
     # atanh(root) = log((1 + root) / √(1 - root²)) without the difference, which may be near 0.
-    logarithm = log(1 + root) - 0.5 * log(where(e <= -0.05, whole, 0.75))
-    outer = where(e > 0, atan(sqrt(above)) / sqrt(above), logarithm / root)
+    logarithm = log(1 + root) - 0.5 * log(where(is_below, whole, 0.75))
+    outer = where(is_above, atan(sqrt(above)) / sqrt(above), logarithm / root)
     return where(is_small, series, outer)

@@ -243,3 +243,23 @@ def test_gradients_of_principal_values(arguments):
         step = 1e-6 * (np.arange(len(arguments)) == place)
         rise = reference(*(arguments + step)) - reference(*(arguments - step))
         np.testing.assert_allclose(slope.numpy(), rise / 2e-6, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["elliprc", "elliprf", "elliprd", "elliprj"])
+def test_complex_arguments(name):
+    count = {"elliprc": 2, "elliprj": 4}.get(name, 3)
+    sizes = 10 ** RNG.uniform(-2, 2, (count, 200))
+    arguments = sizes * np.exp(1j * RNG.uniform(-1.5, 1.5, (count, 200)))
+
+    agree(name, list(arguments), 1e-13)
+    # Real numbers in a complex dtype have the real result.
+    real = [tf.constant(size) for size in sizes]
+    found = getattr(special, name)(*[tf.cast(x, "complex128") for x in real]).numpy()
+    np.testing.assert_allclose(found, getattr(special, name)(*real).numpy(), rtol=1e-14)
+
+
+def test_complex_arguments_with_a_negative_one():
+    x, y, z, p = 10 ** RNG.uniform(-1, 1, (4, 100))
+
+    agree("elliprc", [x + 0j, -p + 0j], 1e-13)
+    agree("elliprj", [x + 0j, y + 0j, z + 0j, -p + 0j], 1e-11)
