@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from functools import partial
 
 import numpy as onp  # noqa: ICN001  # np is the module under test
@@ -127,6 +128,30 @@ def test_singular_covariances():
     check_grads(lambda d: density(x, mean, np.diag(d * flat)), order=1)(onp.array([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="positive definite"):
         stats.multivariate_normal.logpdf(x, mean, cov)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [[[0.25, 0.1], [0.0, 0.81]], [[1.0, -1.0], [1.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]], [[1e-9]]],
+)
+def test_a_root_that_is_real_needs_no_scipy(monkeypatch, matrix):
+    monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+    matrix = onp.array(matrix)
+
+    root = linalg.sqrtm(matrix)
+
+    assert root.dtype == onp.float64
+    onp.testing.assert_allclose(root @ root, matrix, atol=1e-14)
+    assert onp.all(onp.real(onp.linalg.eigvals(root)) > 0)
+
+
+@pytest.mark.filterwarnings("ignore:Matrix is singular")
+@pytest.mark.parametrize("matrix", [[[4.0, 1.0], [0.0, 0.0]], [[-4.0, 1.0], [0.0, 9.0]]])
+def test_other_roots_are_those_of_scipy(matrix):
+    with tf.device("cpu"):  # a GPU does not look whether the root is real
+        root = linalg.sqrtm(onp.array(matrix))
+
+    onp.testing.assert_allclose(root, scipy.linalg.sqrtm(onp.array(matrix)))
 
 
 def test_linear_algebra():

@@ -1,4 +1,4 @@
-"""The square root of matrices with negative eigenvalues, which is complex, by SciPy."""
+"""The square root of matrices, by SciPy if an eigenvalue is 0 or negative."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ def sqrtm(A: Any) -> Any:
     [[2.0, 0.0], [0.0, 3.0]]
     """
     values = raw(A)
-    if hasattr(values, "numpy") or not _has_negative_eigenvalues(values):
+    if hasattr(values, "numpy") or _has_real_root(values):
         return plain_structure(tensors.sqrtm(A))
-    return _complex_root(A)
+    return _root_by_scipy(A)
 
 
-def _has_negative_eigenvalues(A: Any) -> bool:
+def _has_real_root(A: Any) -> bool:
+    """Whether no eigenvalue is 0 or negative: the root is real and has a derivative."""
     eigenvalues = np.linalg.eigvals(A)
-    return bool(np.any((np.real(eigenvalues) < 0) & (np.imag(eigenvalues) == 0)))
+    return not np.any((np.real(eigenvalues) <= 0) & (np.imag(eigenvalues) == 0))
 
 
 @primitive
-def _complex_root(A: Any) -> Any:
+def _root_by_scipy(A: Any) -> Any:
     return importlib.import_module("scipy.linalg").sqrtm(A)
 
 
@@ -39,5 +40,5 @@ def _solved(root: Any, right: Any) -> Any:
     return plain_structure(tensors.solve_sylvester(root, root, right))
 
 
-defvjp(_complex_root, lambda ans, A: lambda g: _solved(np.swapaxes(ans, -1, -2), g))
-defjvp(_complex_root, lambda g, ans, A: _solved(ans, g))
+defvjp(_root_by_scipy, lambda ans, A: lambda g: _solved(np.swapaxes(ans, -1, -2), g))
+defjvp(_root_by_scipy, lambda g, ans, A: _solved(ans, g))
