@@ -38,4 +38,20 @@ def full_like(x: Array, *, shape: tuple[int, ...], value: Any, dtype: Any) -> Ar
     return array
 
 
-KERNELS = {**by_name(broadcast_to, full_like, permute_dims, reshape), "slice": take_slice}
+def roll(x: Array, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Array:
+    """Move entries along axes, those beyond the end to the beginning."""
+    result = x
+    for by, at in zip(shift, axis, strict=True):
+        length = x.shape[at]
+        by = by % length if length else 0
+        if not by:
+            continue
+        before = (slice(None),) * at
+        moved = np.empty(x.shape, x.dtype)
+        moved[(*before, slice(by, None))] = result[(*before, slice(length - by))]
+        moved[(*before, slice(by))] = result[(*before, slice(length - by, None))]
+        result = moved
+    return x.copy() if result is x else result
+
+
+KERNELS = {**by_name(broadcast_to, full_like, permute_dims, reshape, roll), "slice": take_slice}

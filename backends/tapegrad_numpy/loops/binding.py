@@ -89,12 +89,15 @@ def _with_any_arrays(
     targets: Sequence[Any],
 ) -> tuple[Any, ...]:
     """The same for arrays that lie in memory in another way, and for scalars: copies of them."""
+    read = []
     for given, array in zip(inputs, arrays, strict=True):
-        if np.shape(array) != given.shape:
+        ordered = _in_order(array, given.dtype)
+        # A number stays one, although NumPy would give it an axis.
+        if ordered.shape != given.shape and np.shape(array) != given.shape:
             raise ShapeError(
                 f"This loop was made for an array of shape {given.shape}. Got {np.shape(array)}."
             )
-    read = [_in_order(array, given.dtype) for given, array in zip(inputs, arrays)]
+        read.append(ordered)
     written = [_in_order(array, output.dtype) for output, array in zip(outputs, targets)]
     code = function(*read, *written)
     if code == 2:
@@ -105,12 +108,19 @@ def _with_any_arrays(
             f"Got {[t.shape for t in targets]}."
         )
     for target, array in zip(targets, written):
-        if not np.shares_memory(target, array):
+        if array is not target:
             target[...] = array.reshape(target.shape)
     return tuple(targets)
 
 
 def _in_order(array: Any, dtype: Any) -> Any:
+    # Most arrays fit, and np.require takes longer than a small loop.
+    if type(array) is np.ndarray and array.dtype is dtype:
+        flags = array.flags
+        if flags.carray:
+            return array
+        if flags.aligned:
+            return array.copy("C")
     ordered = np.require(array, dtype, ("C", "A", "W", "E"))
     # Equal dtypes can be different objects; the C side knows one of them.
     return ordered if ordered.dtype is dtype else ordered.view(dtype)
