@@ -1,4 +1,4 @@
-"""What a process of the zoo does: check one program, or time it in one library and mode."""
+"""What a process of the zoo does: check programs, or time one in one library and mode."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from tapegrad_zoo.program import Cost, Entry, entries
 WARM_UP = 10
 """Steps before the first that counts: all batches have been seen then."""
 
-LEAST, MOST = 5, 25
-"""Repeats of some steps each."""
+TURNS = 25
+"""How many turns of some steps each a contender has at most."""
 
 QUANTUM = 0.004
-"""A repeat lasts at least so many seconds, so that clock and synchronisation do not show."""
+"""A turn lasts at least so many seconds, so that clock and synchronisation do not show."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was found about a program in one library and mode."""
+class Ready:
+    """What was found about a program in one library and mode before its steps are timed."""
 
     first_seconds: float
-    times: tuple[float, ...]
-    """Seconds per step, one value per repeat."""
     loss: float | None
     """The loss of the first step, if the program has one."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was found about a program in one library and mode after its steps were timed."""
+
     peak_bytes: int | None
     """The most memory in use, on the host beyond that of the imported library."""
     needed: Cost | None
@@ -43,19 +47,44 @@ class Session:
 
     def __init__(self, device: str) -> None:
         self._device = device
+        self._timed: Timed | None = None
+        self._peak: Callable[[], int | None] = lambda: None
+        self._count = 1
+        """Steps of one turn."""
 
     def check(self, name: str, libraries: tuple[str, ...]) -> list[str]:
         """Return how the versions of a program differ."""
         return check(find(name), libraries)
 
-    def measure(self, name: str, library: str, mode: str, seconds: float) -> Measured:
-        """Time a program for about so many seconds, after its first call and a warm-up."""
+    def prepare(self, name: str, library: str, mode: str, seconds: float) -> Ready:
+        """Make the first call and warm up; all turns together shall take about `seconds`."""
         importlib.import_module(library)
-        peak = peak_memory(library, self._device)
-        timed = make(library, mode, find(name).program, self._device)
-        first, times, loss = time_steps(timed, seconds)
-        # The peak comes first: reading the recorded program needs memory, too.
-        return Measured(first, times, loss, peak(), timed.needed())
+        self._peak = peak_memory(library, self._device)
+        timed = self._timed = make(library, mode, find(name).program, self._device)
+        start = time.perf_counter()
+        result = timed.step()
+        timed.synchronize(result)
+        first, loss = time.perf_counter() - start, timed.loss(result)
+        fastest = _warm_up(timed, time.perf_counter() + seconds)
+        turn = max(QUANTUM, seconds / TURNS)
+        self._count = max(1, min(1000, round(turn / max(fastest, 1e-9))))
+        gc.disable()
+        return Ready(first, loss)
+
+    def turn(self) -> float:
+        """Return the seconds per step after a pause in which others had their turn.
+
+        A step that is not counted comes first, because caches go cold in the pause.
+        """
+        assert self._timed is not None
+        _seconds(self._timed, 1)
+        return _seconds(self._timed, self._count)
+
+    def finish(self) -> Usage:
+        """Return what else is known of the program."""
+        assert self._timed is not None
+        peak = self._peak()  # first: reading the recorded program needs memory, too
+        return Usage(peak, self._timed.needed())
 
 
 def find(name: str) -> Entry:
@@ -63,29 +92,11 @@ def find(name: str) -> Entry:
     return next(entry for entry in entries() if entry.name == name)
 
 
-def time_steps(timed: Timed, seconds: float) -> tuple[float, tuple[float, ...], float | None]:
-    """Return the seconds of the first call and of later steps, and the first loss."""
-    start = time.perf_counter()
-    result = timed.step()
-    timed.synchronize(result)
-    first = time.perf_counter() - start
-    loss = timed.loss(result)
-    deadline = time.perf_counter() + seconds
-    fastest = _warm_up(timed, deadline)
-    count = max(1, min(1000, round(max(QUANTUM, seconds / MOST) / max(fastest, 1e-9))))
-    deadline = time.perf_counter() + seconds
-    times: list[float] = []
-    gc.disable()
-    while len(times) < LEAST or (len(times) < MOST and time.perf_counter() < deadline):
-        times.append(_seconds(timed, count))
-    return first, tuple(sorted(times)), loss
-
-
 def _warm_up(timed: Timed, deadline: float) -> float:
     """Run steps until all batches have been seen or the time is up; return the fastest."""
     fastest = _seconds(timed, 1)
-    for turn in range(1, WARM_UP):
-        if turn > 2 and time.perf_counter() > deadline:
+    for place in range(1, WARM_UP):
+        if place > 2 and time.perf_counter() > deadline:
             break
         fastest = min(fastest, _seconds(timed, 1))
     return fastest

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.adapters import reason_absent
 from tapegrad_bench.process import TooSlowError, Worker, WorkerError
 from tapegrad_bench.results import Cell, Size, Status
 from tapegrad_zoo.contenders import MODES
-from tapegrad_zoo.measure import Measured, Session
+from tapegrad_zoo.measure import TURNS, Ready, Session, Usage
 from tapegrad_zoo.program import LIBRARIES, Cost, Entry
 
 PATIENCE = 300.0
@@ -20,6 +21,9 @@ PATIENCE = 300.0
 
 SETTINGS = {"TAPEGRAD_TF32": "1", "CUPY_TF32": "1"}
 """TensorFloat-32 is allowed everywhere, as it is by default in JAX."""
+
+LEAST = 5
+"""Turns that a contender has at least."""
 
 TOLERANCE = {"float64": 1e-6, "float32": 2e-3, "bfloat16": 5e-2}
 """The relative difference of first losses that is allowed at the size that is timed."""
@@ -75,6 +79,37 @@ class Clock:
             raise
 
 
+@dataclass
+class Competitor:
+    """One contender in its process, and what is known of it so far."""
+
+    library: str
+    mode: str
+    process: Worker
+    status: Status = Status.OK
+    reason: str = ""
+    ready: Ready | None = None
+    usage: Usage | None = None
+    times: list[float] = field(default_factory=list)
+
+    def ask(self, clock: Clock, name: str, *arguments: object) -> Any:
+        """Ask its process for something; one that fails is out."""
+        try:
+            return clock.request(self.process, name, *arguments)
+        except WorkerError as error:
+            self.end(Status.FAILED, str(error))
+            return None
+
+    def end(self, status: Status, reason: str) -> None:
+        """Take the contender out."""
+        self.status, self.reason, self.times = status, reason, []
+        self.process.stop()
+
+    @property
+    def loss(self) -> float | None:
+        return self.ready.loss if self.ready and self.status is Status.OK else None
+
+
 @dataclass(frozen=True)
 class Contest:
     """The conditions of a row."""
@@ -87,61 +122,81 @@ class Contest:
 
     def cells(self, entry: Entry, checker: Worker, clock: Clock) -> list[Cell]:
         """Check a program, time it, and return one cell per contender."""
-        absent = {library: reason_absent(library) for library, _ in self.contenders}
-        present = tuple(library for library, reason in absent.items() if reason is None)
-        complaint = _complaint(entry, present, checker, clock)
-        cells, found = [], {}
-        for library, mode in self.contenders:
-            reason = absent[library] or complaint
-            if reason:  # a program that disagrees with its peers is never timed
-                status = Status.ABSENT if absent[library] else Status.WRONG
-                cells.append(self._cell(entry, library, mode, status, reason=reason))
-                continue
-            process = worker(self.device, self.threads)
-            try:
-                arguments = (entry.name, library, mode, self.seconds)
-                measured = clock.request(process, "measure", *arguments)
-                assert isinstance(measured, Measured)
-                found[library, mode] = measured
-                cells.append(self._timed(entry, library, mode, measured))
-            except WorkerError as error:
-                cells.append(self._cell(entry, library, mode, Status.FAILED, reason=str(error)))
-            finally:
-                process.stop()
-        return _with_losses(_with_needs(cells, found), found)
+        found = [Competitor(*pair, worker(self.device, self.threads)) for pair in self.contenders]
+        try:
+            self._exclude(found, entry, checker, clock)
+            self._prepare(found, entry, clock)
+            self._take_turns(found, clock)
+            for one in _running(found):
+                one.usage = one.ask(clock, "finish")
+        finally:
+            for one in found:
+                one.process.stop()
+        errors = _check_losses(found, entry.program.dtypes[self.device])
+        needs = [one.usage.needed for one in found if one.usage and one.usage.needed]
+        return [
+            self._cell(entry, one, errors.get(id(one)), next(iter(needs), None)) for one in found
+        ]
 
-    def _timed(self, entry: Entry, library: str, mode: str, measured: Measured) -> Cell:
-        is_host = self.device == "cpu"
-        return replace(
-            self._cell(entry, library, mode, Status.OK, times=measured.times),
-            compile_seconds=_rounded(measured.first_seconds),
-            peak_host_bytes=measured.peak_bytes if is_host else None,
-            peak_device_bytes=None if is_host else measured.peak_bytes,
-        )
+    def _exclude(
+        self, found: Sequence[Competitor], entry: Entry, checker: Worker, clock: Clock
+    ) -> None:
+        """Take out what is not installed, and all if the versions of a program differ."""
+        for one in found:
+            absent = reason_absent(one.library)
+            if absent is not None:
+                one.end(Status.ABSENT, absent)
+        present = tuple(dict.fromkeys(one.library for one in _running(found)))
+        complaint = _complaint(entry, present, checker, clock)
+        if complaint:  # a program that disagrees with its peers is never timed
+            for one in _running(found):
+                one.end(Status.WRONG, complaint)
+
+    def _prepare(self, found: Sequence[Competitor], entry: Entry, clock: Clock) -> None:
+        for one in _running(found):
+            arguments = (entry.name, one.library, one.mode, self.seconds)
+            one.ready = one.ask(clock, "prepare", *arguments)
+
+    def _take_turns(self, found: Sequence[Competitor], clock: Clock) -> None:
+        """Time some steps of each in turn, so that a busy machine slows all of them alike."""
+        start = time.monotonic()
+        for place in range(TURNS):
+            running = _running(found)
+            if place >= LEAST and time.monotonic() - start > self.seconds * len(running):
+                break
+            for one in running:
+                seconds = one.ask(clock, "turn")
+                if one.status is Status.OK:
+                    one.times.append(seconds)
 
     def _cell(
-        self,
-        entry: Entry,
-        library: str,
-        mode: str,
-        status: Status,
-        reason: str = "",
-        times: Sequence[float] = (),
+        self, entry: Entry, one: Competitor, error: float | None, needed: Cost | None
     ) -> Cell:
         program = entry.program
         dims = program.sizes[self.device]
-        label = ", ".join(f"{name} {value}" for name, value in dims.items())
+        peak = one.usage.peak_bytes if one.usage else None
+        is_host = self.device == "cpu"
         return Cell(
             workload=entry.name,
-            size=Size(label, 0),
+            size=Size(", ".join(f"{name} {value}" for name, value in dims.items()), 0),
             dtype=program.dtypes[self.device],
             device=self.device,
-            library=library,
-            mode=mode,
-            status=status,
-            reason=reason,
-            times=tuple(_rounded(value) for value in times),
+            library=one.library,
+            mode=one.mode,
+            status=one.status,
+            reason=one.reason,
+            times=tuple(_rounded(value) for value in one.times),
+            compile_seconds=_rounded(one.ready.first_seconds) if one.ready else None,
+            peak_host_bytes=peak if is_host else None,
+            peak_device_bytes=None if is_host else peak,
+            bytes_needed=int(needed.bytes) if needed else None,
+            flops_needed=int(needed.operations) if needed else None,
+            loss_error=error,
         )
+
+
+def _running(found: Sequence[Competitor]) -> list[Competitor]:
+    return [one for one in found if one.status is Status.OK]
 
 
 def _complaint(entry: Entry, present: tuple[str, ...], checker: Worker, clock: Clock) -> str:
@@ -156,37 +211,25 @@ def _complaint(entry: Entry, present: tuple[str, ...], checker: Worker, clock: C
     return "; ".join(complaints)
 
 
-def _with_needs(cells: Sequence[Cell], found: Mapping[tuple[str, str], Measured]) -> list[Cell]:
-    """Return the cells with the least that the step needs, which one contender tells for all."""
-    needs: list[Cost] = [m.needed for m in found.values() if m.needed is not None]
-    if not needs:
-        return [*cells]
-    moved, made = int(needs[0].bytes), int(needs[0].operations)
-    return [replace(cell, bytes_needed=moved, flops_needed=made) for cell in cells]
-
-
-def _with_losses(cells: Sequence[Cell], found: Mapping[tuple[str, str], Measured]) -> list[Cell]:
-    """Return the cells with the error of the first loss; a wrong one has no times.
+def _check_losses(found: Sequence[Competitor], dtype: str) -> dict[int, float]:
+    """Take out contenders whose first loss is wrong; return the errors of all.
 
     The median over the libraries is taken for right, so that with three of them one that is wrong
     stands out.
     """
-    losses = {key: m.loss for key, m in found.items() if m.loss is not None}
-    by_library = {library: loss for (library, _), loss in reversed(losses.items())}
+    losses = [(one, one.loss) for one in found if one.loss is not None]
+    by_library = {one.library: loss for one, loss in reversed(losses)}
     if len(by_library) < 2:
-        return [*cells]
-    expected = median(by_library.values())
-    checked = []
-    for cell in cells:
-        loss = losses.get((cell.library, cell.mode))
-        if cell.status is Status.OK and loss is not None:
-            error = abs(loss - expected) / max(abs(expected), 1e-6)
-            cell = replace(cell, loss_error=_rounded(error))
-            if not error <= TOLERANCE[cell.dtype]:
-                reason = f"Its first loss is {loss:.6g}, that of the others {expected:.6g}."
-                cell = replace(cell, status=Status.WRONG, reason=reason, times=())
-        checked.append(cell)
-    return checked
+        return {}
+    expected = median(loss for loss in by_library.values())
+    errors = {}
+    for one, loss in losses:
+        error = abs(loss - expected) / max(abs(expected), 1e-6)
+        errors[id(one)] = _rounded(error)
+        if not error <= TOLERANCE[dtype]:
+            reason = f"Its first loss is {loss:.6g}, that of the others {expected:.6g}."
+            one.end(Status.WRONG, reason)
+    return errors
 
 
 def _rounded(value: float) -> float:

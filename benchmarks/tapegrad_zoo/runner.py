@@ -59,7 +59,7 @@ class Zoo:
 
         A row that the end of the budget cuts is left to the next command, where it comes first.
         """
-        clock = Clock(budget, 1 + len(self._contest.contenders))
+        clock = Clock(budget, 2 + len(self._contest.contenders))
         checker = worker(self._contest.device, self._contest.threads)
         try:
             for place, entry in enumerate(self.missing(entries)):

@@ -14,7 +14,7 @@ from tapegrad_bench.results import Ceiling, Status
 from tapegrad_zoo import readme, record, row, runner
 from tapegrad_zoo.__main__ import main
 from tapegrad_zoo.limits import least_cost
-from tapegrad_zoo.measure import Measured, Session
+from tapegrad_zoo.measure import Ready, Session, Usage
 from tapegrad_zoo.page import page
 from tapegrad_zoo.program import Cost, entries
 from tapegrad_zoo.record import Half
@@ -36,25 +36,39 @@ NEEDED = Cost(bytes=2e6, operations=4e6)
 
 
 class Process:
-    """Stands in for a process: answers from a table of seconds and losses."""
+    """Stands in for all processes: answers from a table of seconds and losses."""
 
     def __init__(self, times=None, losses=None, complaints=()):
         self.times, self.losses, self.complaints = times or {}, losses or {}, list(complaints)
         self.asked = []
 
-    def request(self, name, *arguments, timeout=None):
-        self.asked.append((name, *arguments))
+    def answer(self, contender, name, *arguments, timeout=None):
+        self.asked.append((name, *(arguments or contender)))
         if name == "check":
             return self.complaints
         if name == "ceiling":
             return Ceiling("cpu", "float32", copy_tb_per_s=0.01, matmul_tflop_per_s=0.05)
-        program, library, *_ = arguments
+        program, library, *_ = contender
         seconds = self.times.get((program, library), self.times.get(library, 1.0))
         if isinstance(seconds, Exception):
             raise seconds
-        needed = NEEDED if library == "tapegrad" else None
-        loss = self.losses.get(library, 1.0)
-        return Measured(0.5, (seconds,) * 5, loss, 2**20, needed)
+        if name == "prepare":
+            return Ready(0.5, self.losses.get(library, 1.0))
+        return (
+            seconds if name == "turn" else Usage(2**20, NEEDED if library == "tapegrad" else None)
+        )
+
+
+class Stub:
+    """One process."""
+
+    def __init__(self, process):
+        self.process, self.contender = process, ()
+
+    def request(self, name, *arguments, timeout=None):
+        if name == "prepare":
+            self.contender = arguments
+        return self.process.answer(self.contender, name, *arguments, timeout=timeout)
 
     def stop(self):
         pass
@@ -65,10 +79,10 @@ def zoo(tmp_path, monkeypatch):
     """A function that makes a zoo whose processes answer as a `Process`."""
 
     def make(process, name="zoo.json", modes=MODES):
-        monkeypatch.setattr(row, "worker", lambda device, threads: process)
+        monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
         monkeypatch.setattr(row, "reason_absent", lambda library: None)
-        monkeypatch.setattr(runner, "worker", lambda device, threads: process)
-        monkeypatch.setattr(runner, "Worker", lambda *args, **settings: process)
+        monkeypatch.setattr(runner, "worker", lambda device, threads: Stub(process))
+        monkeypatch.setattr(runner, "Worker", lambda *args, **settings: Stub(process))
         monkeypatch.setattr(runner, "versions", lambda: {"python": "3.12"})
         monkeypatch.setattr(runner, "current_commit", lambda: "abc123")
         monkeypatch.setattr(runner, "source_digest", lambda more: "0" * 64)
@@ -96,12 +110,22 @@ def test_a_row_has_ratios_first_calls_memory_and_the_limit(zoo):
     assert ours.record.run.times_the_floor(found.cells["jax jit"]) == pytest.approx(5.0)
 
 
+def test_contenders_take_turns(zoo):
+    process = Process()
+
+    zoo(process).run(PROGRAMS[:1], 60, lambda words: None)
+
+    asked = [words for words in process.asked if words[0] == "turn"]
+    turns = [(library, mode) for name, *_, library, mode, _ in asked]
+    assert turns[: 2 * len(MODES)] == [*MODES, *MODES]
+
+
 def test_a_program_that_disagrees_is_not_timed(zoo):
     process = Process(complaints=["jax and torch: loss differs"])
 
     zoo(process)
 
-    cells = Contest("cpu", 1, MODES, 0.1).cells(PROGRAMS[0], process, Clock(60, 5))
+    cells = Contest("cpu", 1, MODES, 0.1).cells(PROGRAMS[0], Stub(process), Clock(60, 5))
 
     assert {(cell.status, cell.reason) for cell in cells} == {
         (Status.WRONG, "jax and torch: loss differs")
@@ -157,7 +181,7 @@ def test_a_later_command_goes_on_and_measures_nothing_twice(zoo):
 
     again.run(PROGRAMS[:3], 60, lambda words: None)
 
-    measured = {arguments[0] for name, *arguments in second.asked if name == "measure"}
+    measured = {arguments[0] for name, *arguments in second.asked if name == "prepare"}
     assert measured == {PROGRAMS[2].name}
     assert {*again.record.places} == {entry.name for entry in PROGRAMS[:3]}
 
@@ -170,18 +194,18 @@ def test_a_row_that_lacks_a_contender_is_measured_anew(zoo):
 
 
 class SlowProcess(Process):
-    """Needs more time than it is given from a request on, by a clock that the test turns."""
+    """Has one contender that needs more time than it is given, by a clock that the test turns."""
 
     def __init__(self, now, slow):
         super().__init__()
         self.now, self.slow = now, slow
 
-    def request(self, name, *arguments, timeout=None):
-        if name == "measure" and arguments[:2] == self.slow:
+    def answer(self, contender, name, *arguments, timeout=None):
+        if name == "prepare" and arguments[:2] == self.slow:
             self.now[0] += timeout
             raise TooSlowError(f"no answer within {timeout:.0f} seconds")
-        self.now[0] += 5.0
-        return super().request(name, *arguments, timeout=timeout)
+        self.now[0] += 5.0 if name == "prepare" else 0.0
+        return super().answer(contender, name, *arguments, timeout=timeout)
 
 
 def test_a_row_that_the_budget_cuts_is_left_to_the_next_command(zoo, monkeypatch):
@@ -189,14 +213,14 @@ def test_a_row_that_the_budget_cuts_is_left_to_the_next_command(zoo, monkeypatch
     monkeypatch.setattr(row.time, "monotonic", lambda: now[0])
     ours = zoo(SlowProcess(now, (PROGRAMS[1].name, "torch")))
 
-    # A ceiling and five requests of 5 s, then 8 s are left for a request that takes longer.
-    ours.run(PROGRAMS[:3], 55, lambda words: None)
+    # Four first calls of 5 s, two of the next row, then 6 s are left for one that takes longer.
+    ours.run(PROGRAMS[:3], 36, lambda words: None)
     assert {*ours.record.places} == {PROGRAMS[0].name}
 
     # Here it comes first, and each contender has its share.
-    ours.run(PROGRAMS[:3], 55, lambda words: None)
+    ours.run(PROGRAMS[:3], 36, lambda words: None)
     cells = {cell.contender: cell for cell in ours.record.cells_of(PROGRAMS[1].name)}
-    assert cells["torch compile"].reason == "no answer within 11 seconds"
+    assert cells["torch compile"].reason == "no answer within 6 seconds"
     assert cells["jax jit"].status is Status.OK
 
 
@@ -310,16 +334,19 @@ def test_rows_that_are_not_gathered_do_not_count():
     assert found.bytes == 4 * (2 * 16 + 2 * 16) + indices
 
 
-def test_a_process_measures_a_program_and_tells_what_it_needs():
-    measured = Session("cpu").measure("huber_library", "tapegrad", "function", 0.01)
+def test_a_process_times_a_program_and_tells_what_it_needs():
+    session = Session("cpu")
+
+    ready = session.prepare("huber_library", "tapegrad", "function", 0.01)
+    seconds, usage = session.turn(), session.finish()
 
     program = ENTRIES["huber_library"].program
     params, (batch,) = program.draw("cpu")
     data = sum(v.size * min(v.itemsize, 4) for v in [*params.values(), *batch.values()])
-    assert len(measured.times) >= 5
-    assert measured.loss is not None
-    assert measured.needed is not None
-    assert measured.needed.bytes >= data
+    assert ready.loss is not None
+    assert 0 < seconds < ready.first_seconds
+    assert usage.needed is not None
+    assert usage.needed.bytes >= data
 
 
 # Reports.
