@@ -1,0 +1,54 @@
+"""The bounds in the CUDA source of loops cover every element; no device is needed."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import numpy as np
+import pytest
+
+from tapegrad_cupy.kernels.loops.examples import SPACES, example
+from tapegrad_cupy.kernels.loops.geometry import geometry
+from tapegrad_cupy.kernels.loops.schedule import schedule
+from tapegrad_cupy.kernels.loops.source import loop_source
+from tapegrad_cupy.launch.strided_layout import row_major_strides
+
+
+def bound(pattern: str, text: str) -> int:
+    (found,) = set(re.findall(pattern, text))
+    return int(found)
+
+
+@pytest.mark.parametrize("is_aligned", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("label", SPACES)
+def test_every_element_is_visited(label, dtype, is_aligned):
+    shape, axes = SPACES[label]
+    loop = example(shape, axes, np.dtype(dtype))
+    strides = [row_major_strides(read.shape, np.dtype(dtype).itemsize) for read in loop.inputs]
+    walk = geometry(loop, strides, aligned=is_aligned)
+    plan = schedule(walk, loop.writes)
+
+    text = loop_source(loop, walk, plan, [None] * len(loop.outputs))
+
+    kept = prod(n for axis, n in enumerate(shape) if axis not in axes)
+    reduced = prod(shape) // kept
+    assert is_aligned or walk.width == 1
+    if plan.form == "flat":
+        vectors = bound(r"if \(k >= \(I\)(\d+)\) return;", text)
+        assert vectors * walk.width == prod(shape)
+        # The last block has work to do.
+        assert (plan.blocks - 1) * plan.threads < vectors <= plan.blocks * plan.threads
+        return
+    groups, beside = plan.blocks // plan.parts, plan.threads // plan.lanes
+    results = bound(r"if \(k < \(I\)(\d+)\) \{", text)
+    steps = bound(r"\? [^:]* : \(I\)(\d+);", text)
+    per_part = bound(r"end = [^?]*?(\d+) < \(I\)\d+ \?", text)
+    if plan.form == "rows":
+        assert (results, steps * walk.width) == (kept, reduced)
+        assert (groups - 1) * beside < results <= groups * beside
+    else:
+        assert (results * walk.width, steps) == (kept, reduced)
+        assert (groups - 1) * plan.lanes < results <= groups * plan.lanes
+    assert (plan.parts - 1) * per_part < steps <= plan.parts * per_part
