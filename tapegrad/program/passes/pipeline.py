@@ -19,13 +19,14 @@ from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
 
 
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
     graph = without_dead_calls(without_repeated_calls(with_early_constants(graph)))
-    graph = with_known_constants(simplified(graph))
+    graph = with_known_constants(with_elementwise_products(simplified(graph)))
     graph = with_losses_and_gradients(with_joins_last(graph))
     graph = with_joined_products(graph)
     if backend is not None and "matmul_sum" in backend.kernels:

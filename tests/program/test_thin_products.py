@@ -1,0 +1,70 @@
+"""Products without a proper matrix become elementwise calls with the same results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.program.passes.thin_products import with_elementwise_products
+from tests.program.recorded_graphs import assert_same_results, count, recorded
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=shape)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((5, 1), (1, 7)),
+        ((3, 5, 1), (3, 1, 7)),
+        ((2, 1, 5, 1), (3, 1, 7)),
+        ((40, 1, 6), (40, 6, 1)),
+        ((4, 1, 1, 6), (10, 6, 1)),
+        ((40, 1, 1), (40, 1, 1)),
+    ],
+)
+def test_thin_products_are_elementwise(
+    first: tuple[int, ...], second: tuple[int, ...], transpose_a: bool, transpose_b: bool
+) -> None:
+    a = draw(*(first[:-2] + first[-2:][::-1] if transpose_a else first))
+    b = draw(*(second[:-2] + second[-2:][::-1] if transpose_b else second))
+
+    def function(a: Any, b: Any) -> Any:
+        return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b) + 1.0
+
+    graph = recorded(lambda a, b: (function(a, b),), (a, b))
+    after = with_elementwise_products(graph)
+
+    assert count(after, "matmul") + count(after, "matmul_stack") == 0
+    assert_same_results(graph, after, (a, b))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((5, 2), (2, 7)), ((3, 1, 6), (3, 6, 1)), ((40, 2, 6), (40, 6, 1))]
+)
+def test_other_products_stay(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    graph = recorded(lambda a, b: (tf.matmul(a, b),), (draw(*first), draw(*second)))
+    after = with_elementwise_products(graph)
+
+    assert count(after, "matmul") + count(after, "matmul_stack") == 1
+
+
+def test_an_einsum_of_rows_and_its_gradients_need_no_product() -> None:
+    def step(a: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([a, b])
+            loss = tf.reduce_sum(tf.square(tf.einsum("nmd,nmd->nm", a, b)))
+        return loss, *tape.gradient(loss, [a, b])
+
+    a, b = draw(6, 5, 4), draw(6, 5, 4)
+    graph = recorded(step, (a, b))
+    after = with_elementwise_products(graph)
+
+    assert count(after, "matmul_stack") == 0
+    assert_same_results(graph, after, (a, b))
