@@ -10,6 +10,8 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.data import AUTOTUNE, Dataset
+from tapegrad.data.plan import Plan, Rows
+from tapegrad.data.selection import Repeat
 
 
 def values(dataset):
@@ -252,3 +254,57 @@ def test_functions_of_a_pipeline_and_recordings_wait_for_each_other():
 
     assert float(value) == 3.0
     assert float(w) == 3.0
+
+
+# Rows with random access
+
+
+class Asked(Rows):
+    """Rows that return the indices by which they are read."""
+
+    def __len__(self):
+        return 10
+
+    def at(self, index):
+        return index
+
+    def block(self, indices, step, like=None):
+        return indices
+
+
+class Given(Plan):
+    """A plan with such rows."""
+
+    def open(self, run, state):
+        raise NotImplementedError
+
+    def size(self):
+        return 10
+
+    def spec(self):
+        return None
+
+    def rows(self):
+        return Asked()
+
+
+ROWS = {
+    "repeat": (lambda plan: Repeat(plan, 3), list(range(10)) * 3),
+    "repeat for ever": (lambda plan: Repeat(plan, None), list(range(10)) * 5),
+    "repeat twice": (lambda plan: Repeat(Repeat(plan, 2), 2), list(range(10)) * 4),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_blocks_of_repeated_rows_are_slices_unless_they_cross_an_end(name):
+    make, expected = ROWS[name]
+    rows = make(Given()).rows()
+
+    assert len(rows) >= len(expected)
+    for start in range(len(expected) - 8):
+        for length in (1, 4, 8):
+            block = rows.block(range(start, start + length), "batch")
+            assert list(block) == expected[start : start + length]
+            assert isinstance(block, range) == (start % 10 + length <= 10)
+            assert rows.at(start) == expected[start]
+    assert list(rows.block([25, 3, 14], "batch")) == [5, 3, 4]

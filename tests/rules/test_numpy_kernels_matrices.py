@@ -8,6 +8,7 @@ import scipy.linalg
 
 import tapegrad as tf
 from tapegrad.core.backend.registry import get_backend
+from tapegrad_numpy.kernels import triangular
 
 K = get_backend("numpy").kernels
 RNG = np.random.default_rng(23)
@@ -286,3 +287,27 @@ def test_normalisation_with_a_relu_cuts_values_and_gradients_at_zero():
     expected = K["normalize_gradient"](cut, x, gain, mean, variance, bias_shape=(4,), **how, **more)
     for one, other in zip(found, expected):
         near(one, other, 1e-14)
+
+
+# Logarithms
+
+
+@pytest.mark.parametrize(
+    ("distance", "most"), [(0.0, 0), (0.2, 0), (0.5, 2), (3.0, 4), (1e3, 13), (1e9, 33)]
+)
+def test_a_logarithm_takes_no_more_roots_than_bring_it_near_the_identity(
+    monkeypatch, distance, most
+):
+    roots = []
+    plain = triangular.triangular_root
+    monkeypatch.setattr(triangular, "triangular_root", lambda t: roots.append(1) or plain(t))
+    t = np.eye(3) + distance * np.array([[1.0, 0.3, 0.1], [0.0, 0.5, 0.2], [0.0, 0.0, 0.25]])
+
+    found = triangular.triangular_logarithm(t.astype(complex))
+
+    assert len(roots) <= most
+    near(scipy.linalg.expm(found), t)
+
+
+def test_the_logarithm_of_no_rows():
+    assert triangular.triangular_logarithm(np.zeros((2, 0, 0), complex)).shape == (2, 0, 0)
