@@ -40,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.compare:
         before, after = arguments.compare
         return compare_files(before, after, sys.stdout)
+    if arguments.script:
+        return _run_script(arguments)
     options = _options(arguments)
     groups = plan(options)
     if not groups:
@@ -64,6 +66,22 @@ def _run_zoo(argv: Sequence[str]) -> int:
             "programs. Install that with: pip install --editable ."
         ) from error
     status: int = zoo.main(argv)
+    return status
+
+
+def _run_script(arguments: argparse.Namespace) -> int:
+    """Compare the functions of a script with translations of them."""
+    # Imported here because only this needs the translations.
+    scripts = importlib.import_module("tapegrad_bench.scripts.command")
+    chosen = scripts.plan_of(
+        arguments.script,
+        arguments.arguments,
+        _words(arguments.peers),
+        _words(arguments.devices),
+        arguments.threads,
+        arguments.budget,
+    )
+    status: int = scripts.run(chosen)
     return status
 
 
@@ -114,10 +132,17 @@ def _print_list() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tapegrad bench",
+        usage="tapegrad bench [options] [script.py [arguments]]",
         description="Time whole training steps, side by side with other libraries. Lists are "
         "parted by commas.",
     )
     add = parser.add_argument
+    add(
+        "script",
+        nargs="?",
+        help="run it and time its functions beside translations of them to --peers numpy,jax,torch",
+    )
+    add("arguments", nargs=argparse.REMAINDER, help="of the script")
     add("--devices", default="", metavar="LIST", help=f"of {', '.join(DEVICES)} (default: all)")
     add("--workloads", default="", metavar="LIST", help="see --list (default: those of a device)")
     add(

@@ -84,6 +84,14 @@ class Peer:
 
         return np.asarray(found.view(self.xp.int16).numpy()).view(ml_dtypes.bfloat16)
 
+    def constant(self, array: Array) -> Array:
+        """Return an array through which the library propagates no gradient."""
+        if self.name == "jax":
+            import jax
+
+            return jax.lax.stop_gradient(array)
+        return array.detach() if self.name == "torch" else array
+
     def kernel(self, primitive: Primitive) -> Kernel:
         """Return the function of the library that computes a primitive."""
         if primitive.name in MISSING[self.name]:
@@ -113,8 +121,8 @@ class Peer:
 def translated(graph: Graph, peer: Peer) -> Translated:
     """Return a function of the arrays of inputs and variables, in the order of the graph.
 
-    It returns the outputs and the new values of variables. A primitive that the library cannot
-    compute raises ArgumentError with its name.
+    It returns the outputs and the new values of variables. The library can differentiate it. A
+    primitive that the library cannot compute raises ArgumentError with its name.
     """
     steps = [(call, peer.kernel(call.primitive), _params(call, peer)) for call in graph.calls]
     constants = {number: peer.array(value) for number, value in graph.constants.items()}
@@ -127,10 +135,10 @@ def translated(graph: Graph, peer: Peer) -> Translated:
         )
         for call, kernel, params in steps:
             operands = [values[o.number] if isinstance(o, Value) else o for o in call.operands]
-            for value, result in zip(
-                call.results, computed(call, kernel, operands, params, peer), strict=True
-            ):
-                values[value.number] = result
+            results = computed(call, kernel, operands, params, peer)
+            if call.primitive.name == "stop_gradient" or not call.primitive.differentiable:
+                results = [peer.constant(result) for result in results]
+            values.update(zip([value.number for value in call.results], results, strict=True))
         return (
             [values[value.number] for value in graph.outputs],
             [values[value.number] for value in graph.written.values()],

@@ -1,0 +1,1 @@
+"""`tapegrad bench --peers jax,torch script.py`: the functions of a script in other libraries."""

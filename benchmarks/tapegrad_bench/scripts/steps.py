@@ -1,0 +1,188 @@
+"""The parts of a captured function as steps of a peer, which get sets of inputs in turn.
+
+A step returns the results in the order of `Part.expected`. It keeps the new values of variables for
+the next step.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tapegrad.program.graph.graph import Graph, Value
+from tapegrad_bench.scripts.captured import Gradient, Part, forward_graph
+from tapegrad_bench.translation import Peer, translated
+
+Array = Any
+Arrays = Sequence[Array]
+Pure = Callable[[Arrays, Arrays], list[Array]]
+"""Maps inputs and variables to the results."""
+
+
+class Step(Protocol):
+    """A compiled step."""
+
+    def __call__(self, inputs: Arrays) -> list[Array]:
+        """Run on a set of inputs; return arrays of the library."""
+
+    def synchronize(self, results: list[Array]) -> None:
+        """Wait for the results."""
+
+
+def make_step(peer: Peer, part: Part) -> Step:
+    """Return a part as a step of a library, compiled as the library compiles."""
+    if peer.name == "numpy":
+        return _Plain(peer, part)
+    return _Jax(peer, part) if peer.name == "jax" else _Torch(peer, part)
+
+
+def reference_step(peer: Peer, part: Part) -> Step:
+    """Return a part as a step that runs once: torch takes longer to compile it than to run it."""
+    return _Jax(peer, part) if peer.name == "jax" else _Plain(peer, part)
+
+
+def _pure(peer: Peer, part: Part) -> Pure:
+    """Return a part as a function, whose gradients are those of the library."""
+    if part.gradients:
+        pieces = [_with_gradient(peer, part.graph, gradient) for gradient in part.gradients]
+        return lambda inputs, variables: [y for piece in pieces for y in piece(inputs, variables)]
+    run = translated(part.graph, peer)
+
+    def results(inputs: Arrays, variables: Arrays) -> list[Array]:
+        outputs, written = run(inputs, variables)
+        return [*outputs, *written]
+
+    return results
+
+
+def _with_gradient(peer: Peer, graph: Graph, gradient: Gradient) -> Pure:
+    """Return the function of the targets and of their gradients, by the library's own rules."""
+    run = translated(forward_graph(graph, gradient), peer)
+    read = [*graph.inputs, *graph.variables.values()]
+    places = [_place(source, read) for source in gradient.sources]
+    count = len(graph.inputs)
+
+    def targets(sources: Arrays, arrays: Arrays) -> tuple[Array, list[Array]]:
+        mixed = list(arrays)
+        for place, source in zip(places, sources, strict=True):
+            mixed[place] = source
+        outputs, _ = run(mixed[:count], mixed[count:])
+        return sum(y.sum().real for y in outputs), outputs
+
+    def in_jax(inputs: Arrays, variables: Arrays) -> list[Array]:
+        jax: Any = importlib.import_module("jax")
+        arrays = [*inputs, *variables]
+        sources = [arrays[place] for place in places]
+        (_, outputs), found = jax.value_and_grad(targets, has_aux=True)(sources, arrays)
+        return [*outputs, *[g.conj() for g in found]]  # JAX has the conjugates of other libraries
+
+    def in_torch(inputs: Arrays, variables: Arrays) -> list[Array]:
+        torch: Any = importlib.import_module("torch")
+        with torch.enable_grad():
+            arrays = [*inputs, *variables]
+            sources = [arrays[place].detach().requires_grad_() for place in places]
+            total, outputs = targets(sources, arrays)
+            found = torch.autograd.grad(total, sources, materialize_grads=True)
+        return [*[y.detach() for y in outputs], *found]
+
+    return in_jax if peer.name == "jax" else in_torch
+
+
+def _place(source: Value, read: Sequence[Value]) -> int:
+    return next(place for place, value in enumerate(read) if value.number == source.number)
+
+
+class _Variables:
+    """The variables of a part, and which of them a step changes."""
+
+    def __init__(self, peer: Peer, part: Part) -> None:
+        self.arrays = [peer.array(array) for array in part.variables]
+        numbers = [*part.graph.variables]
+        written = [] if part.gradients else [*part.graph.written]
+        self.written = [numbers.index(number) for number in written]
+
+
+class _Plain:
+    """A step that calls one operation after the other."""
+
+    def __init__(self, peer: Peer, part: Part) -> None:
+        self._run, self._variables = _pure(peer, part), _Variables(peer, part)
+
+    def __call__(self, inputs: Arrays) -> list[Array]:
+        state = self._variables
+        results = self._run(inputs, state.arrays)
+        new = results[len(results) - len(state.written) :]
+        for place, array in zip(state.written, new, strict=True):
+            state.arrays[place] = array
+        return results
+
+    def synchronize(self, results: list[Array]) -> None:
+        """Return at once: NumPy has computed, and nothing else is timed here."""
+
+
+class _Jax:
+    """A step under jax.jit, to which the variables that it changes are donated."""
+
+    def __init__(self, peer: Peer, part: Part) -> None:
+        self._jax: Any = importlib.import_module("jax")
+        run, self._state = _pure(peer, part), _Variables(peer, part)
+        written = self._state.written
+
+        def step(changed: Arrays, others: Arrays, inputs: Arrays) -> list[Array]:
+            variables, new = list(others), iter(changed)
+            for place in written:
+                variables[place] = next(new)
+            return run(inputs, variables)
+
+        self._step = self._jax.jit(step, donate_argnums=0)
+
+    def __call__(self, inputs: Arrays) -> list[Array]:
+        arrays, written = self._state.arrays, self._state.written
+        others = [None if place in written else a for place, a in enumerate(arrays)]
+        results: list[Array] = self._step([arrays[place] for place in written], others, inputs)
+        for place, array in zip(written, results[len(results) - len(written) :], strict=True):
+            arrays[place] = array
+        return results
+
+    def synchronize(self, results: list[Array]) -> None:
+        self._jax.block_until_ready(results)
+
+
+class _Torch:
+    """A step under torch.compile.
+
+    It is first traced to a flat graph of operations, backward pass included, so that the compiler
+    sees no Python code of the translation.
+    """
+
+    def __init__(self, peer: Peer, part: Part) -> None:
+        self._torch: Any = importlib.import_module("torch")
+        self._run, self._state = _pure(peer, part), _Variables(peer, part)
+        self._device = peer.device
+        self._compiled: Any = None
+
+    def _compile(self, inputs: Arrays) -> Any:
+        tracing: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
+        count = len(inputs)
+
+        def flat(*arrays: Array) -> list[Array]:
+            return self._run(arrays[:count], arrays[count:])
+
+        traced = tracing.make_fx(flat)(*inputs, *self._state.arrays)
+        return self._torch.compile(traced, dynamic=False)
+
+    def __call__(self, inputs: Arrays) -> list[Array]:
+        state = self._state
+        with self._torch.no_grad():
+            if self._compiled is None:
+                self._compiled = self._compile(inputs)
+            results = list(self._compiled(*inputs, *state.arrays))
+        new = results[len(results) - len(state.written) :]
+        for place, array in zip(state.written, new, strict=True):
+            state.arrays[place] = array
+        return results
+
+    def synchronize(self, results: list[Array]) -> None:
+        if self._device == "cuda":
+            self._torch.cuda.synchronize()
