@@ -30,9 +30,8 @@ FILES_ON_THE_HOST = tuple(
         "backend_registry", "bad_input", "bench", "bench_cheats", "bench_evidence", "bench_keras",
         "bench_reports", "bench_results", "bench_workloads", "casts_ahead", "compute_gradient",
         "extend", "faces", "function", "generic_kernels", "interop", "interrupts", "memory_info",
-        "nest",
-        "optimizers", "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
-        "translation", "wrong_calls", "zoo", "zoo_record",
+        "nest", "optimizers", "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
+        "translation", "wrong_calls", "zoo", "zoo_contenders", "zoo_record",
     )
 )  # fmt: skip
 

@@ -233,11 +233,12 @@ class Contest:
                 entry.take(self._compare(entry.built.evidence, self._known), "At this size: ")
             return
         found = {n: (e.contender.library, e.built.evidence) for n, e in running.items() if e.built}
-        for name, judgement in verdicts(self._group.workload, self._group.dtype, found).items():
+        tolerance, dtype = self._group.workload.tolerance, self._group.dtype
+        for name, judgement in verdicts(tolerance, dtype, found).items():
             running[name].take(judgement, "At this size: ")
 
     def _compare(self, found: Evidence, known: Evidence) -> Judgement:
-        return compare(self._group.workload, self._group.dtype, found, known)
+        return compare(self._group.workload.tolerance, self._group.dtype, found, known)
 
     def _check_again(self) -> None:
         """Run the first steps again, by the step that was timed: it may have become wrong.

@@ -18,7 +18,10 @@ from tapegrad_bench.adapters.library import Prepared
 from tapegrad_bench.judge import LOSS_TOLERANCE, UPDATE_TOLERANCE, Judgement
 from tapegrad_bench.precision import ITEM_SIZE
 from tapegrad_bench.reference import CHECKED_STEPS, outputs_of, reference
-from tapegrad_bench.workload import Arrays, Kind, Problem, Workload
+from tapegrad_bench.workload import Arrays, Kind, Problem
+
+Tolerance = Mapping[str, float]
+"""The relative error of the arrays that a step returns which is allowed, by dtype."""
 
 WIDTH = 4096
 """Numbers in a sketch. The estimate of a distance is off by about 1 / sqrt(WIDTH / 2) of it."""
@@ -162,14 +165,14 @@ def _named(problem: Problem, outputs: Arrays) -> dict[str, Digest]:
     }
 
 
-def compare(workload: Workload, dtype: str, found: Evidence, known: Evidence) -> Judgement:
+def compare(tolerance: Tolerance, dtype: str, found: Evidence, known: Evidence) -> Judgement:
     """Compare the results of the step that is timed with those of another one.
 
     The error of the judgement is that of outputs and losses.
     """
     if _counts(found) != _counts(known):
         return Judgement(inf, "It gave other results than expected, or left one out.")
-    results = [*_result_errors(workload, dtype, found, known)]
+    results = [*_result_errors(tolerance[dtype], dtype, found, known)]
     for name, error, allowed in (*results, *_update_errors(dtype, found, known)):
         if not error <= allowed:
             return Judgement(error, f"{name} is off by {error:.2g}; {allowed:.2g} is allowed.")
@@ -177,14 +180,14 @@ def compare(workload: Workload, dtype: str, found: Evidence, known: Evidence) ->
 
 
 def _result_errors(
-    workload: Workload, dtype: str, found: Evidence, known: Evidence
+    of_arrays: float, dtype: str, found: Evidence, known: Evidence
 ) -> Iterator[tuple[str, float, float]]:
     """Yield what is compared, its relative error, and how large that may be."""
-    of_loss = max(SUM_TOLERANCE[dtype], workload.tolerance[dtype])
+    of_loss = max(SUM_TOLERANCE[dtype], of_arrays)
     for number, (outputs, expected) in enumerate(zip(found.outputs, known.outputs), start=1):
         for name, right in expected.items():
             wrong = distance(outputs[name], right)
-            allowed = workload.tolerance[dtype] if right.shape else of_loss
+            allowed = of_arrays if right.shape else of_loss
             label = f"With set {number} of the inputs, {name}"
             yield label, _ratio(wrong, right.norm), allowed
     for number, (loss, right_loss) in enumerate(zip(found.losses, known.losses), start=1):
@@ -225,7 +228,7 @@ def _ratio(wrong: float, right: float) -> float:
 
 
 def verdicts(
-    workload: Workload, dtype: str, found: Mapping[str, tuple[str, Evidence]]
+    tolerance: Tolerance, dtype: str, found: Mapping[str, tuple[str, Evidence]]
 ) -> dict[str, Judgement]:
     """Compare contenders with each other: by name, a library and its evidence.
 
@@ -236,7 +239,7 @@ def verdicts(
     for name, (library, mine) in found.items():
         others = {n: e for n, (other, e) in found.items() if other != library}
         others = others or {n: e for n, (_, e) in found.items() if n != name}
-        against = {n: compare(workload, dtype, mine, theirs) for n, theirs in others.items()}
+        against = {n: compare(tolerance, dtype, mine, theirs) for n, theirs in others.items()}
         wrong = {n: judgement for n, judgement in against.items() if judgement.complaint}
         errors = [judgement.error for judgement in against.values()]
         judged[name] = Judgement(min(errors, default=0.0))

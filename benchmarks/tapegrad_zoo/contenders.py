@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import cycle
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tapegrad.errors import ArgumentError
+from tapegrad_bench.adapters.library import in_turn
+from tapegrad_bench.adapters.tensorflow_names import restart_optimizer, slots_of
+from tapegrad_bench.evidence import Digest, Evidence, digest
+from tapegrad_bench.reference import CHECKED_STEPS, dense
 from tapegrad_zoo.limits import least_cost
 from tapegrad_zoo.program import Arrays, Cost, Kind, Optimizer, Program, Values
 
@@ -45,8 +49,54 @@ class Timed:
     synchronize: Callable[[Any], None]
     loss: Callable[[Any], float | None]
     """Return the loss of a result as a number."""
+    evidence: Callable[[], Evidence]
+    """Begin again with the first batch and the first parameters, run some steps by this same step,
+    and return digests of what they computed."""
     needed: Callable[[], Cost | None] = _unknown
     """Return the least that the step needs, once it has run."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the evidence of a program in one library is taken from."""
+
+    program: Program
+    start: Values
+    step: Callable[[], Any]
+    restart: Callable[[], None]
+    """Begin again with the first batch, the first parameters, and an optimizer without updates."""
+    to_host: Callable[[Any], np.ndarray]
+    params: Callable[[], Arrays]
+    """Return the parameters as they are now."""
+    moments: Callable[[], Iterable[Any]]
+    """Return Adam's running means of the gradients."""
+
+    def evidence(self) -> Evidence:
+        """Run the first steps; their results are read after the last one, which must spare them."""
+        self.restart()
+        results = [self.step() for _ in range(CHECKED_STEPS)]
+        if self.program.kind is not Kind.TRAINING:
+            return Evidence(tuple(self._digests(result) for result in results))
+        now = {name: self.to_host(value) for name, value in self.params().items()}
+        return Evidence(
+            losses=tuple(float(self.to_host(_first(result))) for result in results),
+            movements=tuple(_digest(now[name] - value) for name, value in self.start.items()),
+            moments=tuple(_digest(self.to_host(moment)) for moment in self.moments()),
+        )
+
+    def _digests(self, result: Any) -> dict[str, Digest]:
+        if self.program.kind is Kind.GRADIENT:
+            loss, gradients = result
+            named = {f"the gradient of {name}": gradients[name] for name in self.start}
+            result = {"the loss": loss, **named}
+        return {name: _digest(self.to_host(result[name])) for name in sorted(result)}
+
+
+def _digest(array: np.ndarray) -> Digest:
+    """Return the digest of an array; a complex one is two real ones."""
+    if array.dtype.kind == "c":
+        return digest(np.stack([array.real, array.imag]))
+    return digest(array.astype(np.float64))
 
 
 def make(library: str, mode: str, program: Program, device: str) -> Timed:
@@ -74,11 +124,6 @@ def _first(result: Any) -> Any:
     if isinstance(result, dict):
         return result.get("loss")
     return result[0] if isinstance(result, tuple) else result
-
-
-def _in_turn(step: Callable[[Arrays], Any], batches: list[Arrays]) -> Callable[[], Any]:
-    turn = cycle(batches)
-    return lambda: step(next(turn))
 
 
 def _in_tapegrad(mode: str, program: Program, device: str) -> Timed:
@@ -123,7 +168,26 @@ def _in_tapegrad(mode: str, program: Program, device: str) -> Timed:
             except ArgumentError:  # the step is not recorded: it runs eagerly
                 return None
 
-    return Timed(_in_turn(on_device, batches), synchronize, _number, needed)
+    each, rewind = in_turn(on_device, [(batch,) for batch in batches])
+
+    def restart() -> None:
+        rewind()
+        with tf.device(device):
+            for name, variable in variables.items():
+                variable.assign(values[name])
+            if optimizer is not None:
+                restart_optimizer(tf, optimizer)
+
+    def moments() -> list[Any]:
+        is_adam = rule is not None and rule.name == "adam"
+        return slots_of(optimizer)[::2] if is_adam else []
+
+    kept = _Run(program, values, each, restart, _from_tapegrad, lambda: variables, moments)
+    return Timed(each, synchronize, _number, kept.evidence, needed)
+
+
+def _from_tapegrad(value: Any) -> np.ndarray:
+    return np.asarray(dense(value).numpy())
 
 
 def _tapegrad_optimizer(rule: Optimizer) -> Any:
@@ -149,16 +213,17 @@ def _in_jax(mode: str, program: Program, device: str) -> Timed:
     half = (lambda x: x.astype(jnp.bfloat16)) if is_half else (lambda x: x)
     function = program.on_jax(program.sizes[device], half)
     place = jax.devices("cpu" if device == "cpu" else "gpu")[0]
-    params = {name: jax.device_put(value, place) for name, value in values.items()}
     batches = [{k: jax.device_put(v, place) for k, v in batch.items()} for batch in drawn]
     rule = program.optimizer
-    if rule is None:
-        whole = function if program.kind is Kind.STEP else jax.value_and_grad(function)
-        compiled = jax.jit(whole)
-        run = _in_turn(lambda batch: compiled(params, batch), batches)
-        return Timed(run, jax.block_until_ready, _number)
+    number = 0 if rule is None else {"sgd": 0, "momentum": 1, "adam": 2}[rule.name]
+
+    def start() -> list[Any]:
+        params = {name: jax.device_put(np.array(value), place) for name, value in values.items()}
+        slots = {name: [jnp.zeros_like(p) for _ in range(number)] for name, p in params.items()}
+        return [params, slots, jnp.zeros((), "float32", device=place)]
 
     def train(params: Arrays, slots: Any, count: Any, batch: Arrays) -> Any:
+        assert rule is not None
         loss, gradients = jax.value_and_grad(function)(params, batch)
         new = {
             name: _updated(jnp, rule, p, gradients[name].conj(), slots[name], count + 1)
@@ -166,16 +231,39 @@ def _in_jax(mode: str, program: Program, device: str) -> Timed:
         }
         return loss, {k: v[0] for k, v in new.items()}, {k: v[1] for k, v in new.items()}, count + 1
 
-    number = {"sgd": 0, "momentum": 1, "adam": 2}[rule.name]
-    slots = {name: [jnp.zeros_like(p) for _ in range(number)] for name, p in params.items()}
-    state = [params, slots, jnp.zeros((), "float32", device=place)]
+    state = start()
     step = jax.jit(train, donate_argnums=(0, 1, 2))
+    whole = jax.jit(function if program.kind is Kind.STEP else _differentiated(function))
 
     def on_batch(batch: Arrays) -> Any:
         loss, *state[:] = step(*state, batch)
         return loss
 
-    return Timed(_in_turn(on_batch, batches), jax.block_until_ready, _number)
+    run = on_batch if rule is not None else partial(whole, state[0])
+    each, rewind = in_turn(run, [(batch,) for batch in batches])
+
+    def restart() -> None:
+        rewind()
+        if rule is not None:
+            state[:] = start()
+
+    def moments() -> list[Any]:
+        # In the order of the parameters: jit sorts the names of a dictionary.
+        return [state[1][name][0] for name in values] if number == 2 else []
+
+    kept = _Run(program, values, each, restart, np.asarray, lambda: state[0], moments)
+    return Timed(each, jax.block_until_ready, _number, kept.evidence)
+
+
+def _differentiated(function: Callable[[Arrays, Arrays], Any]) -> Callable[..., Any]:
+    """Return loss and gradients; those that JAX gives are the conjugates of other libraries'."""
+    import jax
+
+    def whole(params: Arrays, batch: Arrays) -> Any:
+        loss, gradients = jax.value_and_grad(function)(params, batch)
+        return loss, {name: gradient.conj() for name, gradient in gradients.items()}
+
+    return whole
 
 
 def _updated(xp: Any, rule: Optimizer, p: Any, g: Any, slots: Any, count: Any) -> Any:
@@ -194,6 +282,7 @@ def _updated(xp: Any, rule: Optimizer, p: Any, g: Any, slots: Any, count: Any) -
 def _in_torch(mode: str, program: Program, device: str) -> Timed:
     import torch
 
+    graphs = importlib.import_module("tapegrad_bench.adapters.torch_graph")
     if device == "cpu":
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
     torch.set_float32_matmul_precision("high")
@@ -214,7 +303,8 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
             return function(params, batch)
         loss = function(params, batch)
         if optimizer is None:
-            return loss, torch.autograd.grad(loss, [*params.values()])
+            gradients = torch.autograd.grad(loss, [*params.values()])
+            return loss.detach(), dict(zip(params, gradients))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -224,48 +314,46 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
         if device != "cpu":
             torch.cuda.synchronize()
 
-    run = _captured_by_torch(step, params, optimizer) if mode == "graph" else step
-    return Timed(_in_turn(run, batches), synchronize, _number)
-
-
-def _captured_by_torch(
-    step: Callable[[Arrays], Any], params: Arrays, optimizer: Any
-) -> Callable[[Arrays], Any]:
-    """Return a function that copies its batch into fixed arrays and replays a CUDA graph."""
-    import torch
-
-    inputs: Arrays = {}
-    captured: list[Any] = []
-
-    def capture(batch: Arrays) -> None:
-        inputs.update({name: value.clone() for name, value in batch.items()})
-        start = {name: value.detach().clone() for name, value in params.items()}
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):  # compile, choose algorithms and allocate outside of the graph
-                step(inputs)
-        torch.cuda.current_stream().wait_stream(side)
+    def reset() -> None:
         with torch.no_grad():
-            for name, value in start.items():
-                params[name].copy_(value)
-            slots = [] if optimizer is None else optimizer.state.values()
-            for value in [v for slot in slots for v in slot.values() if torch.is_tensor(v)]:
-                value.zero_()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            result = step(inputs)
-        captured.extend((graph, result))
+            for name, value in params.items():
+                value.copy_(torch.from_numpy(values[name]))
+        if optimizer is not None:
+            graphs.forget_updates(optimizer)
+
+    run = _captured_at_first_call(graphs.Captured, step, reset) if mode == "graph" else step
+    each, rewind = in_turn(run, [(batch,) for batch in batches])
+
+    def restart() -> None:
+        rewind()
+        reset()
+
+    def moments() -> list[Any]:
+        states = [] if optimizer is None else [optimizer.state[p] for p in params.values()]
+        return [state["exp_avg"] for state in states if "exp_avg" in state]
+
+    kept = _Run(program, values, each, restart, _from_torch, lambda: params, moments)
+    return Timed(each, synchronize, _number, kept.evidence)
+
+
+def _captured_at_first_call(
+    capture: Callable[..., Any], step: Callable[[Arrays], Any], reset: Callable[[], None]
+) -> Callable[[Arrays], Any]:
+    """Return a step that becomes a CUDA graph in its first call, which is timed by itself."""
+    captured: list[Callable[[Arrays], Any]] = []
 
     def replay(batch: Arrays) -> Any:
         if not captured:
-            capture(batch)
-        for name, value in batch.items():
-            inputs[name].copy_(value)
-        captured[0].replay()
-        return captured[1]
+            captured.append(capture(step, batch))
+            reset()  # the steps before the capture were updates
+        return captured[0](batch)
 
     return replay
+
+
+def _from_torch(value: Any) -> np.ndarray:
+    value = value.detach().resolve_conj().cpu()
+    return np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
 
 
 def _torch_optimizer(rule: Optimizer, params: Arrays, *, is_captured: bool = False) -> Any:

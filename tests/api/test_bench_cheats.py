@@ -170,7 +170,9 @@ def timed_complaints(problem, prepared):
     for _ in range(5):
         prepared.step()
     found = before, again(prepared, problem)
-    return [compare(problem.workload, problem.dtype, one, known).complaint for one in found]
+    return [
+        compare(problem.workload.tolerance, problem.dtype, one, known).complaint for one in found
+    ]
 
 
 NAMES = {"ids": lambda value: getattr(value, "__name__", value)}

@@ -78,7 +78,7 @@ def test_the_one_that_disagrees_with_most_others_is_wrong():
         "jax:jit": ("jax", gradient(1.0)),
     }
 
-    judged = verdicts(CHAIN, "float32", found)
+    judged = verdicts(CHAIN.tolerance, "float32", found)
 
     assert {name for name, judgement in judged.items() if judgement.complaint} == {
         "tapegrad:function"
@@ -96,21 +96,21 @@ def test_modes_of_one_library_do_not_outvote_another_one():
         "jax:jit": ("jax", gradient(1.0)),
     }
 
-    assert all(j.complaint for j in verdicts(CHAIN, "float32", found).values())
+    assert all(j.complaint for j in verdicts(CHAIN.tolerance, "float32", found).values())
 
 
 def test_without_another_library_other_modes_count():
     found = {"tapegrad:eager": ("tapegrad", gradient(1.1)), "x": ("tapegrad", gradient(1.0))}
 
-    assert all(j.complaint for j in verdicts(CHAIN, "float32", found).values())
-    assert verdicts(CHAIN, "float32", {"x": found["x"]})["x"].complaint == ""
+    assert all(j.complaint for j in verdicts(CHAIN.tolerance, "float32", found).values())
+    assert verdicts(CHAIN.tolerance, "float32", {"x": found["x"]})["x"].complaint == ""
 
 
 # Against NumPy in float64
 
 
 def test_a_result_that_is_left_out_is_wrong():
-    complaint = compare(CHAIN, "float32", Evidence(), gradient(1.0)).complaint
+    complaint = compare(CHAIN.tolerance, "float32", Evidence(), gradient(1.0)).complaint
 
     assert complaint == "It gave other results than expected, or left one out."
 
@@ -155,7 +155,7 @@ def test_a_restart_gives_the_same_results_by_the_same_step(name, contender):
 
     first, second = (again(prepared, problem) for _ in range(2))
 
-    judgement = compare(workload, "float64", second, first)
+    judgement = compare(workload.tolerance, "float64", second, first)
     assert judgement.complaint == ""
     assert judgement.error < 1e-12
 

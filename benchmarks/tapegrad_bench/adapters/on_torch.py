@@ -20,7 +20,7 @@ from tapegrad_bench.adapters.library import (
     fetching,
     in_turn,
 )
-from tapegrad_bench.adapters.torch_graph import Captured, copied
+from tapegrad_bench.adapters.torch_graph import Captured, copied, forget_updates
 from tapegrad_bench.adapters.torch_models import Model, module_model, plain_model
 from tapegrad_bench.adapters.torch_ops import TorchOps, to_host, to_torch
 from tapegrad_bench.workload import Kind, Optimizer, Problem
@@ -110,7 +110,7 @@ class Torch(Uncounted):
         def restart() -> None:
             rewind()
             model.set(self._tensors(problem.params, problem.parameter_dtype))
-            _forget(optimizer)
+            forget_updates(optimizer)
 
         if mode in GRAPHS:
             restart()  # the steps before the capture were updates
@@ -176,7 +176,7 @@ def _with_own_graphs(step: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         torch.compiler.cudagraph_mark_step_begin()
-        return copied(*step(*arguments))
+        return copied(step(*arguments))
 
     return run
 
@@ -238,14 +238,6 @@ def _fused(make: Callable[..., Any], params: list[Any], **options: Any) -> Any:
         return make(params, **options, fused=True)
     except (RuntimeError, TypeError):  # older versions have some of them, and none on the CPU
         return make(params, **options)
-
-
-def _forget(optimizer: Any) -> None:
-    """Let an optimizer forget its updates, in place: a graph keeps the addresses of its state."""
-    for state in optimizer.state.values():
-        for value in state.values():
-            if isinstance(value, torch.Tensor):
-                value.zero_()
 
 
 def _moments(optimizer: Any, model: Model) -> list[Any]:

@@ -72,15 +72,15 @@ def make_optimizer(rule: Optimizer, optimizers: Any) -> Any:
 
 def restart_optimizer(tf: Any, optimizer: Any) -> None:
     """Let an optimizer forget its updates; `tf` is its library."""
-    for variable in (optimizer.iterations, *_slots(optimizer)):
+    for variable in (optimizer.iterations, *slots_of(optimizer)):
         variable.assign(tf.zeros_like(variable))
 
 
 def moments_of(rule: Optimizer, optimizer: Any) -> list[Any]:
     """Return Adam's running means of the gradients; other rules have none."""
-    return _slots(optimizer)[::2] if rule.name in ("adam", "adamw") else []
+    return slots_of(optimizer)[::2] if rule.name in ("adam", "adamw") else []
 
 
-def _slots(optimizer: Any) -> list[Any]:
+def slots_of(optimizer: Any) -> list[Any]:
     """Return the arrays that an optimizer keeps, those of one variable beside each other."""
     return list(optimizer.variables[2:])  # after the count of steps and the learning rate

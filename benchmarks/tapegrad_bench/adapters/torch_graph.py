@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,15 +14,18 @@ WARM_UP = 3
 
 
 class Captured:
-    """`step` as a graph: a function of tensors like those of `example`."""
+    """`step` as a graph: a function of one list or dictionary of tensors like `example`.
+
+    The steps before the capture run as usual: if they are updates, put the parameters back.
+    """
 
     def __init__(
         self,
-        step: Callable[[list[Any]], Any],
-        example: Sequence[Any],
+        step: Callable[[Any], Any],
+        example: Any,
         before_capture: Callable[[], None] = lambda: None,
     ) -> None:
-        self._inputs = [_like(tensor) for tensor in example]
+        self._inputs = each(_like, example)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         # On another stream, since a capture cannot wait for the default one.
@@ -34,26 +37,47 @@ class Captured:
         self._graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(self._graph):
-                self._value, self._gradients = step(self._inputs)
+                self._result = step(self._inputs)
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:
             line = str(error).strip().partition("\n")[0]
             raise UnsupportedError(f"PyTorch cannot capture this step: {line[:200]}") from error
 
-    def __call__(self, tensors: Sequence[Any]) -> Any:
+    def __call__(self, tensors: Any) -> Any:
         """Run the step on other data; the next run leaves its results alone."""
         with torch.no_grad():
-            torch._foreach_copy_(self._inputs, tensors)
+            if tensors:  # PyTorch takes no empty list
+                torch._foreach_copy_(_leaves(self._inputs), _leaves(tensors))
             self._graph.replay()
-            return copied(self._value, self._gradients)
+            return copied(self._result)
+
+
+def forget_updates(optimizer: Any) -> None:
+    """Let an optimizer forget its updates, in place: a graph keeps the addresses of its state."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, torch.Tensor):
+                value.zero_()
+
+
+def copied(result: Any) -> Any:
+    """Return copies of results that lie in the memory of a graph, which the next run overwrites."""
+    return each(lambda tensor: tensor.detach().clone(), result)
+
+
+def each(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to the tensors in dictionaries, lists and tuples."""
+    if isinstance(tree, dict):
+        return {name: each(function, value) for name, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(each(function, value) for value in tree)
+    return function(tree) if isinstance(tree, torch.Tensor) else tree
 
 
 def _like(tensor: Any) -> Any:
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def copied(value: Any, gradients: Sequence[Any]) -> Any:
-    """Return copies of results that lie in the memory of a graph, which the next run overwrites."""
-    value = None if value is None else value.detach().clone()
-    return value, [gradient.detach().clone() for gradient in gradients]
+def _leaves(tensors: Any) -> list[Any]:
+    return list(tensors.values()) if isinstance(tensors, dict) else list(tensors)
