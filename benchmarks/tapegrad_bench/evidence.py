@@ -232,18 +232,19 @@ def verdicts(
 ) -> dict[str, Judgement]:
     """Compare contenders with each other: by name, a library and its evidence.
 
-    A contender is right if at least half of those in other libraries agree with it; other modes of
-    its own library count only where there is no other one. One that is alone is not judged.
+    A contender is wrong if most other libraries disagree with it, each in all of its modes; other
+    modes of its own library count only where there is no other one. One that is alone is not
+    judged.
     """
     judged = {}
     for name, (library, mine) in found.items():
-        others = {n: e for n, (other, e) in found.items() if other != library}
-        others = others or {n: e for n, (_, e) in found.items() if n != name}
-        against = {n: compare(tolerance, dtype, mine, theirs) for n, theirs in others.items()}
-        wrong = {n: judgement for n, judgement in against.items() if judgement.complaint}
-        errors = [judgement.error for judgement in against.values()]
-        judged[name] = Judgement(min(errors, default=0.0))
-        if 2 * len(wrong) > len(against):
+        others = {n: voter for n, (voter, _) in found.items() if voter != library}
+        others = others or {n: n for n in found if n != name}
+        against = {n: compare(tolerance, dtype, mine, found[n][1]) for n in others}
+        agreeing = {voter for n, voter in others.items() if not against[n].complaint}
+        judged[name] = Judgement(min([each.error for each in against.values()], default=0.0))
+        if 2 * len(agreeing) < len(set(others.values())):
+            wrong = {n: each for n, each in against.items() if each.complaint}
             first, judgement = next(iter(wrong.items()))
             text = f"It disagrees with {', '.join(wrong)}. Against {first}: {judgement.complaint}"
             judged[name] = Judgement(judgement.error, text)

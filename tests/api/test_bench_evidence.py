@@ -99,6 +99,20 @@ def test_modes_of_one_library_do_not_outvote_another_one():
     assert all(j.complaint for j in verdicts(CHAIN.tolerance, "float32", found).values())
 
 
+def test_modes_of_one_library_are_one_voice():
+    found = {
+        "tapegrad:eager": ("tapegrad", gradient(1.1)),
+        "tapegrad:function": ("tapegrad", gradient(1.1)),
+        "torch:eager": ("torch", gradient(1.0)),
+        "jax:jit": ("jax", gradient(1.0)),
+    }
+
+    judged = verdicts(CHAIN.tolerance, "float32", found)
+
+    wrong = {name for name, judgement in judged.items() if judgement.complaint}
+    assert wrong == {"tapegrad:eager", "tapegrad:function"}
+
+
 def test_without_another_library_other_modes_count():
     found = {"tapegrad:eager": ("tapegrad", gradient(1.1)), "x": ("tapegrad", gradient(1.0))}
 
