@@ -162,16 +162,17 @@ class Primitive:
         try:
             return self._fast_by_params[key]
         except KeyError:
-            if len(self._fast_by_params) >= MOST_FAST:
-                self._fast_by_params.clear()
-            if "shape" in params:
-                check_elements(self.name, params["shape"])
-            is_general = self.many or self.joint_vjp or self.result_shape
-            fast = None if is_general else self.make_fast(self, dict(params))
-            self._fast_by_params[key] = fast
-            return fast
+            pass  # an error below shall not mention this one
         except TypeError:  # a param is not hashable
             return None
+        if len(self._fast_by_params) >= MOST_FAST:
+            self._fast_by_params.clear()
+        if "shape" in params:
+            check_elements(self.name, params["shape"])
+        is_general = self.many or self.joint_vjp or self.result_shape
+        fast = None if is_general else self.make_fast(self, dict(params))
+        self._fast_by_params[key] = fast
+        return fast
 
     def vjps(self, *rules: RuleFunction) -> Primitive:
         """Set one VJP rule per input, from the output's cotangent to that input's."""
