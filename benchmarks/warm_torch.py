@@ -3,7 +3,7 @@
 python benchmarks/warm_torch.py [rows]    all that run on CUDA by default, or some parted by commas
 
 To compile takes minutes, of which a benchmark has none to spare. Run it beside the GPU tests. The
-mode max-autotune is left out: it chooses kernels by their times, which mean nothing on a busy device.
+mode max-autotune is left out: it chooses kernels by their times, and a busy device distorts them.
 """
 
 from __future__ import annotations
