@@ -11,6 +11,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.building import diag, vander
+from tapegrad.numpy.creation import copy
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import atleast_1d, ravel
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, floating, side_by_side, with_dtype
@@ -100,7 +101,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """
     top, bottom = as_arrays([floating(atleast_1d(x)) for x in side_by_side(u, v)])
     steps = max(top.shape[0] - bottom.shape[0] + 1, 1)
-    quotient, rest = [], top
+    quotient, rest = [], copy(top)
     for k in range(top.shape[0] - bottom.shape[0] + 1):
         factor = rest[k] / bottom[0]
         quotient.append(factor)
