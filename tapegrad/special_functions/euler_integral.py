@@ -79,9 +79,7 @@ def _exponent(d: Any, top: Any, log_kernel: Kernel, p: Any, q: Any, *params: Any
     With s = t at the top, log((1 + exp(u)) / (1 + exp(top))) = log(1 + s (exp(d) - 1)), which is
     exact for small s. If s is above 1/2, the mirrored formula has 1 - s instead.
     """
-    u = minimum(maximum(top + d, -_MOST), _MOST)
     is_left = top <= 0
-    # Not u - top, which is rounded.
     d = minimum(maximum(d, -_MOST - top), _MOST - top)
     x, slope = where(is_left, d, 0.0 - d), where(is_left, p, q)
     size = exp(0.0 - abs(top))
@@ -89,7 +87,7 @@ def _exponent(d: Any, top: Any, log_kernel: Kernel, p: Any, q: Any, *params: Any
     beyond = maximum(x - _FINITE, 0.0)
     more = size * expm1(x - beyond)
     growth = log_of_sum(more, 1 + more) + beyond
-    return _log_kernel_at(u, log_kernel, params) + slope * x - (p + q) * growth
+    return _log_kernel_at(top + d, log_kernel, params) + slope * x - (p + q) * growth
 
 
 def log_of_sum(x: Any, y: Any) -> Any:
