@@ -54,7 +54,7 @@ class Peer:
         if "ndtri" in special:
             found |= random_kernels(self.namespace, special["ndtri"])
         if self.name == "jax":
-            return found | jax_kernels()
+            return found | jax_kernels(self._generic)
         return found | (numpy_kernels() if self.name == "numpy" else torch_kernels(self._generic))
 
     def _generic(self, name: str) -> Kernel:

@@ -20,8 +20,8 @@ Padding = tuple[tuple[int, int], ...]
 Index = tuple[Any, ...]
 
 
-def jax_kernels() -> dict[str, Callable[..., Any]]:
-    """Return kernels by the names of primitives."""
+def jax_kernels(generic: Callable[[str], Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return kernels by the names of primitives; `generic` finds the generic one by name."""
     windows, scatters = _Windows(), _Scatters()
     return {
         "conv": windows.conv,
@@ -39,6 +39,7 @@ def jax_kernels() -> dict[str, Callable[..., Any]]:
         "linear_recurrence": _linear_recurrence,
         "float_exponent": _float_exponent,
         "polygamma": _polygamma,
+        "sqrtm": lambda x: _complex_sqrtm(x) if x.dtype.kind == "c" else generic("sqrtm")(x),
         "schur": _schur,
         "schur_real": _schur,
         "igamma_grad_a": _broadcasting("igamma_grad_a"),
@@ -210,6 +211,12 @@ def _polygamma(n: Array, x: Array) -> Array:
     special: Any = importlib.import_module("jax.scipy.special")
     whole = n if isinstance(n, int) else n.astype("int64")
     return special.polygamma(whole, x)
+
+
+def _complex_sqrtm(x: Array) -> Array:
+    linalg: Any = importlib.import_module("jax.scipy.linalg")
+    jnp: Any = importlib.import_module("jax.numpy")
+    return jnp.vectorize(linalg.sqrtm, signature="(n,n)->(n,n)")(x)
 
 
 def _schur(x: Array) -> tuple[Array, Array]:

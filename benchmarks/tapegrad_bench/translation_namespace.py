@@ -45,12 +45,19 @@ _RENAMED_IN_TORCH = {
 def namespace(name: str) -> Any:
     """Return the Array API namespace of a library."""
     if name == "torch":
+        torch: Any = importlib.import_module("torch")
+        # tapegrad's products have the precision of their operands, on GPUs too.
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
         return importlib.import_module("array_api_compat.torch")
     if name == "jax":
         jax: Any = importlib.import_module("jax")
         # Programs have 64-bit indices and states, and some of them 64-bit numbers. All results are
         # cast to the recorded dtypes, so the others stay as short as they are.
         jax.config.update("jax_enable_x64", True)
+        # tapegrad's products have the precision of their operands, on GPUs too.
+        jax.config.update("jax_default_matmul_precision", "highest")
         # Kernels ask for the device of an array, which a value inside jit does not have.
         jax.core.Tracer.device = None
     return importlib.import_module("jax.numpy" if name == "jax" else "numpy")

@@ -317,6 +317,24 @@ def test_a_gradient_of_an_intermediate_value_belongs_to_the_step_alone():
     assert recorded.gradients == ()
 
 
+def test_a_gradient_of_examples_belongs_to_the_step_alone():
+    v = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def per_example(x):
+        def gradient(row):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sin(row * v))
+            return tape.gradient(loss, v)
+
+        return tf.vectorized_map(gradient, x)
+
+    recorded, _ = captured(per_example, tf.constant([[0.3, 0.5], [0.1, 0.2]]))
+
+    assert recorded.gradient is None
+    assert recorded.step.calls
+
+
 def test_wide_parts_compute_in_double_precision():
     function = tf.function(lambda x: tf.cast(x, "float16") + tf.random.normal([3], dtype="float16"))
     _, part = captured(function, tf.constant([1.0, 2.0, 3.0]))
@@ -381,6 +399,7 @@ INSTALLED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 @pytest.mark.parametrize("library", INSTALLED)
 def test_peers_compute_steps_and_their_own_gradients(script, library):
     session, peer = ScriptSession("cpu"), PeerSession("cpu")

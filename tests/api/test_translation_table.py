@@ -65,7 +65,10 @@ def as_list(results):
 def recorded(sample):
     """Return the graph of a sample with its derivatives, and the arrays that it reads."""
     arrays = sample.make()
-    with recording_call([tf.constant(array) for array in arrays]) as (recording, inside):
+    with (
+        tf.device("cpu"),
+        recording_call([tf.constant(array) for array in arrays]) as (recording, inside),
+    ):
         found = results_and_derivatives(sample, inside)
     outputs = [y.array for y in found if y is not None]
     graph = tidied(recording.graph(outputs, *recording.finish()))

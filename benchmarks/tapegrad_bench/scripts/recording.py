@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from tapegrad.autodiff.batching import current_frame
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
@@ -111,7 +112,12 @@ def _noting_gradients() -> Iterator[list[Note]]:
 
 
 def _note(target: Any, sources: Any, result: Any) -> Note | None:
-    """Return the recorded arrays of a gradient; None if one of them is not recorded."""
+    """Return the recorded arrays of a gradient; None if one of them is not recorded.
+
+    Inside vmap they stand for many examples.
+    """
+    if current_frame() is not None:
+        return None
     pairs = list(zip(nest.flatten(sources), nest.flatten(result), strict=True))
     pairs = [(source, grad) for source, grad in pairs if grad is not None]
     groups = (nest.flatten(target), *map(list, zip(*pairs, strict=True)))

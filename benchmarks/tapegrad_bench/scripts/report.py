@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from textwrap import shorten
 
 HEADINGS = ("program", "contender", "agreement", "time", "ratio", "first call")
+MOST_WORDS = 100
+"""The length at which a sentence in the table is cut."""
+
 NOTE = (
     "ratio: time of the peer / time of tapegrad. Above 1 tapegrad is faster. agreement: largest "
     "difference, in units of the largest element of a result. first call: with compilation."
@@ -32,7 +36,8 @@ class Row:
         is_peer = self.times and self.ours and self.contender != "tapegrad"
         ratio = f"{median(self.times) / median(self.ours):.2f}" if is_peer else ""
         first = "" if self.first_seconds is None else duration(self.first_seconds)
-        return self.program, self.contender, self.words, time, ratio, first
+        words = shorten(self.words, MOST_WORDS, placeholder=" ...")
+        return self.program, self.contender, words, time, ratio, first
 
 
 def duration(seconds: float) -> str:

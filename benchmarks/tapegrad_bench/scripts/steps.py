@@ -150,7 +150,7 @@ class _Jax:
 
 
 class _Torch:
-    """A step under torch.compile.
+    """A step under torch.compile, on CUDA as one graph with the inputs copied in.
 
     It is first traced to a flat graph of operations, backward pass included, so that the compiler
     sees no Python code of the translation.
@@ -158,30 +158,68 @@ class _Torch:
 
     def __init__(self, peer: Peer, part: Part) -> None:
         self._torch: Any = importlib.import_module("torch")
-        self._run, self._state = _pure(peer, part), _Variables(peer, part)
+        self._pure, self._state = _pure(peer, part), _Variables(peer, part)
         self._device = peer.device
-        self._compiled: Any = None
-
-    def _compile(self, inputs: Arrays) -> Any:
-        tracing: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
-        count = len(inputs)
-
-        def flat(*arrays: Array) -> list[Array]:
-            return self._run(arrays[:count], arrays[count:])
-
-        traced = tracing.make_fx(flat)(*inputs, *self._state.arrays)
-        return self._torch.compile(traced, dynamic=False)
+        self._run: Callable[[Arrays], list[Array]] | None = None
 
     def __call__(self, inputs: Arrays) -> list[Array]:
-        state = self._state
         with self._torch.no_grad():
-            if self._compiled is None:
-                self._compiled = self._compile(inputs)
-            results = list(self._compiled(*inputs, *state.arrays))
-        new = results[len(results) - len(state.written) :]
-        for place, array in zip(state.written, new, strict=True):
-            state.arrays[place] = array
-        return results
+            if self._run is None:
+                compiled = self._compiled(inputs)
+                is_captured = self._device == "cuda"
+                self._run = self._captured(compiled, inputs) if is_captured else compiled
+            return self._run(inputs)
+
+    def _compiled(self, inputs: Arrays) -> Callable[[Arrays], list[Array]]:
+        tracing: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
+        count, state = len(inputs), self._state
+
+        def flat(*arrays: Array) -> list[Array]:
+            return self._pure(arrays[:count], arrays[count:])
+
+        traced = tracing.make_fx(flat)(*inputs, *state.arrays)
+        step = self._torch.compile(traced, dynamic=False)
+
+        def run(inputs: Arrays) -> list[Array]:
+            results = list(step(*inputs, *state.arrays))
+            for place, array in zip(state.written, self._new(results), strict=True):
+                state.arrays[place] = array
+            return results
+
+        return run
+
+    def _new(self, results: list[Array]) -> list[Array]:
+        """Return the new values of variables among the results."""
+        return results[len(results) - len(self._state.written) :]
+
+    def _captured(
+        self, run: Callable[[Arrays], list[Array]], inputs: Arrays
+    ) -> Callable[[Arrays], list[Array]]:
+        """Return a step that replays one CUDA graph."""
+        cuda, state = self._torch.cuda, self._state
+        start = list(state.arrays)
+        side = cuda.Stream()
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):  # a capture must not meet anything that happens once
+            for _ in range(3):
+                run(inputs)
+        cuda.current_stream().wait_stream(side)
+        kept = [array.clone() for array in start]
+        given = [array.clone() for array in inputs]
+        state.arrays[:] = kept
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            results = run(given)
+            for place, array in zip(state.written, self._new(results), strict=True):
+                kept[place].copy_(array)
+
+        def replay(inputs: Arrays) -> list[Array]:
+            for place, array in zip(given, inputs, strict=True):
+                place.copy_(array)
+            graph.replay()
+            return results
+
+        return replay
 
     def synchronize(self, results: list[Array]) -> None:
         if self._device == "cuda":
