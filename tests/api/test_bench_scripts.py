@@ -153,6 +153,52 @@ def test_the_last_calls_are_the_sets_of_inputs(script):
     ]
 
 
+def test_only_calls_of_the_last_program_are_sets(script):
+    text = (
+        "import tapegrad as tf\n"
+        "f = tf.function(lambda x, twice: x * 2.0 if twice else x)\n"
+        "[f(tf.constant([float(k)]), twice=k % 2 == 0) for k in range(5)]\n"
+    )
+    session = ScriptSession("cpu")
+    session.run(script(text), [])
+
+    inputs = unpack(session.packed(0)).inputs
+
+    assert [given[0].tolist() for given in inputs] == [[4.0], [2.0], [0.0]]
+
+
+def test_inputs_have_the_dtypes_of_a_signature(script):
+    text = (
+        "import numpy as np, tapegrad as tf\n"
+        "@tf.function(input_signature=[tf.TensorSpec([2], 'float32')])\n"
+        "def f(x):\n"
+        "    return x * 2.0\n"
+        "f([1.0, 2.0])\n"
+    )
+    session = ScriptSession("cpu")
+    session.run(script(text), [])
+
+    ((x,),) = unpack(session.packed(0)).inputs
+
+    assert x.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("tf.print(x); return x * 2.0", "There is no translation of act"),
+        ("return tf.random.stateless_poisson([1], [1, 2], x)", "no translation of random_poisson"),
+    ],
+)
+def test_a_primitive_without_a_translation_is_named(script, in_process, body, words):
+    text = f"import tapegrad as tf\n@tf.function\ndef f(x):\n    {body}\nf(tf.constant([1.0]))\n"
+
+    rows = rows_of(script(text)).values()
+
+    assert any(words in row.words for row in rows)
+    assert not any(row.times for row in rows)
+
+
 def test_a_function_inside_another_is_no_program_of_its_own(script):
     text = (
         "import tapegrad as tf\n"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
+from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
 
 Arrays = list[np.ndarray]
@@ -139,11 +140,17 @@ class _Pickler(pickle.Pickler):
 
 
 def _primitive(name: str) -> Primitive:
+    if name not in PRIMITIVES:
+        raise ArgumentError(f"There is no translation of {name}, which the script declares.")
     return PRIMITIVES[name]
 
 
 def pack(captured: Captured) -> bytes:
     """Return a function as bytes."""
+    for part in captured.parts.values():
+        for call in part.graph.calls:
+            if call.effects:  # its params are functions of the script
+                raise ArgumentError(f"There is no translation of {call.primitive.name}.")
     stream = io.BytesIO()
     _Pickler(stream).dump(captured)
     return stream.getvalue()

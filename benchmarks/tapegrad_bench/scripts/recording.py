@@ -20,8 +20,8 @@ from tapegrad.program.function import Function
 from tapegrad.program.graph.graph import Graph, Value
 from tapegrad.program.passes.pipeline import tidied
 from tapegrad.program.record.arguments import Args, Kwargs, flatten_call, take_shared
-from tapegrad.program.record.effects import silence
 from tapegrad.program.record.recording import Recorded, current_recording
+from tapegrad.program.record.signature import fitted_to
 from tapegrad.program.result_structure import arrays_of, plain_leaf
 from tapegrad_bench.scripts.captured import Gradient, results_of
 
@@ -38,10 +38,13 @@ class Recording:
     variables: dict[int, Variable]
 
 
-def without_object(function: Function, call: Call) -> Call:
-    """Return the arguments of a call without the object of a method."""
+def arguments_of(function: Function, call: Call) -> Call:
+    """Return the arguments of a call as its program gets them, without the object of a method."""
     args, kwargs = call
-    return (args[1:] if function._is_method else args), kwargs
+    args = args[1:] if function._is_method else args
+    if kwargs:
+        args, kwargs = function._parameters.by_position(args, kwargs)
+    return (args if function._specs is None else fitted_to(function._specs, args)), kwargs
 
 
 def tensors_of(call: Call) -> list[Tensor]:
@@ -61,11 +64,7 @@ def record(function: Function, call: Call) -> Recording:
     """Run the Python code of a function once more and record it. Variables do not change."""
     leaves = flatten_call(*call)
     take_shared(leaves)
-    with (
-        silence(),
-        recording_call(leaves) as (recording, inside),
-        _noting_gradients() as noted,
-    ):
+    with recording_call(leaves) as (recording, inside), _noting_gradients() as noted:
         args, kwargs = nest.pack_sequence_as(call, inside)
         outputs = output_arrays(function.python_function(*args, **kwargs))
     read, written = recording.finish()

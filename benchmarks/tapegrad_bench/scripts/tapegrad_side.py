@@ -17,15 +17,16 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.program import program_of
+from tapegrad.program.record.arguments import flatten_call, key_of, take_shared
 from tapegrad_bench.scripts.captured import Arrays, Captured, Part, pack, portable
 from tapegrad_bench.scripts.clock import first_line, time_steps
 from tapegrad_bench.scripts.recording import (
     Call,
+    arguments_of,
     copied,
     output_arrays,
     record,
     tensors_of,
-    without_object,
 )
 from tapegrad_bench.scripts.watching import SETS, Called, run_script
 
@@ -93,7 +94,7 @@ class _Function:
     def __init__(self, called: Called) -> None:
         self._function = called.function
         self._owner = called.calls[-1][0][:1] if called.function._is_method else ()
-        calls = [without_object(called.function, call) for call in reversed(called.calls)]
+        calls = [arguments_of(called.function, call) for call in reversed(called.calls)]
         self._calls = _alike(calls)
         self._recording = record(self._function, self._calls[0])
         self._variables = [*self._recording.variables.values()]
@@ -142,12 +143,14 @@ class _Function:
 
 
 def _alike(calls: list[Call]) -> list[Call]:
-    """Return the calls whose tensors have the shapes and dtypes of those of the first one."""
+    """Return the calls that run the program of the first one."""
 
-    def kinds(call: Call) -> list[Any]:
-        return [(tensor.shape, tensor.dtype) for tensor in tensors_of(call)]
+    def key(call: Call) -> Any:
+        leaves = flatten_call(*call)
+        take_shared(leaves)
+        return key_of(leaves, *call)
 
-    return [call for call in calls if kinds(call) == kinds(calls[0])]
+    return [call for call in calls if key(call) == key(calls[0])]
 
 
 def _values(graph: Graph, variables: dict[int, Variable]) -> Arrays:
