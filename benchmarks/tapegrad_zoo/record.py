@@ -75,8 +75,20 @@ class Record:
         return replace(self, run=run, places={**self.places, program: place})
 
     def with_ceiling(self, ceiling: Ceiling) -> Record:
-        """Return a record with one ceiling more."""
-        return replace(self, run=replace(self.run, ceilings=(*self.run.ceilings, ceiling)))
+        """Return a record with the best rates seen: a busy machine shows less than it can do."""
+        known = self.run.ceiling(ceiling.device, ceiling.dtype)
+        others = [c for c in self.run.ceilings if c is not known]
+        if known is not None:
+            ceiling = replace(
+                ceiling,
+                copy_tb_per_s=_larger(known.copy_tb_per_s, ceiling.copy_tb_per_s),
+                matmul_tflop_per_s=_larger(known.matmul_tflop_per_s, ceiling.matmul_tflop_per_s),
+            )
+        return replace(self, run=replace(self.run, ceilings=(*others, ceiling)))
+
+
+def _larger(a: float | None, b: float | None) -> float | None:
+    return max((value for value in (a, b) if value is not None), default=None)
 
 
 def differences(kept: Record, other: Record) -> str:
@@ -103,10 +115,8 @@ def merged(kept: Record, other: Record, where: str) -> Record:
         )
     for name, place in other.places.items():
         kept = kept.with_row(name, place, other.cells_of(name))
-    known = {(c.device, c.dtype) for c in kept.run.ceilings}
     for ceiling in other.run.ceilings:
-        if (ceiling.device, ceiling.dtype) not in known:
-            kept = kept.with_ceiling(ceiling)
+        kept = kept.with_ceiling(ceiling)
     return kept
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 
-from tapegrad_bench.quantities import format_count, format_ratio, format_time
+from tapegrad_bench.quantities import format_ratio, format_time
 from tapegrad_bench.results import Cell
 from tapegrad_bench.rows import Row, is_ours, rows_of
 from tapegrad_bench.tables import (
@@ -168,20 +168,19 @@ def spelling_table(record: Record) -> Table:
     for row, place in _placed(record):
         if place.spelling:
             groups.setdefault(place.file, {})[place.spelling] = row
-    found = {name: _extremes(rows, OURS) for name, rows in groups.items()}
+    found = {name: _timed(rows, OURS) for name, rows in groups.items()}
     lines = []
     for name in sorted(groups, key=lambda name: -_gap(found[name])):
-        fastest = min(found[name], key=lambda pair: pair[1], default=None)
-        slowest = max(found[name], key=lambda pair: pair[1], default=None)
-        if fastest is None or slowest is None:
+        if len(found[name]) < 2:
             continue
-        jax = _gap(_extremes(groups[name], "jax jit"))
+        fastest, *_, slowest = found[name]
+        jax = _gap(_timed(groups[name], "jax jit"))
         lines.append(
             (
                 Entry(name),
                 Entry(f"{fastest[0]}, {format_time(fastest[1])}"),
                 Entry(f"{slowest[0]}, {format_time(slowest[1])}"),
-                Entry(format_count(len(found[name]))),
+                Entry(str(len(found[name]))),
                 Entry(format_ratio(_gap(found[name]))),
                 Entry(format_ratio(jax)) if jax else NOTHING,
             )
@@ -193,10 +192,11 @@ def spelling_table(record: Record) -> Table:
     return Table(f"Spellings on {record.device}", note, columns, tuple(lines), names=3)
 
 
-def _extremes(rows: Mapping[str, Row], contender: str) -> list[tuple[str, float]]:
-    """Return the spellings that ran with their times."""
+def _timed(rows: Mapping[str, Row], contender: str) -> list[tuple[str, float]]:
+    """Return the spellings that ran with their times, the fastest first."""
     times = {spelling: row.time(contender) for spelling, row in rows.items()}
-    return [(spelling, time) for spelling, time in times.items() if time is not None]
+    known = [(spelling, time) for spelling, time in times.items() if time is not None]
+    return sorted(known, key=lambda pair: pair[1])
 
 
 def _gap(times: Iterable[tuple[str, float]]) -> float:

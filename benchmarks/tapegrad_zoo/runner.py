@@ -37,6 +37,8 @@ class Zoo:
 
     def __init__(self, path: Path, contest: Contest, remark: str = "") -> None:
         self._path, self._contest = path, contest
+        self._measured: set[str] = set()
+        """Dtypes whose ceiling this command has measured."""
         self.record = _present(contest, remark)
         if path.exists():
             kept = load(path)
@@ -76,8 +78,10 @@ class Zoo:
             checker.stop()
 
     def _measure_ceiling(self, dtype: str) -> None:
+        """Measure what the device reaches, once in a command for each dtype."""
         device, threads = self._contest.device, self._contest.threads
-        if self.record.run.ceiling(device, dtype) is None:
+        if dtype not in self._measured:
+            self._measured.add(dtype)
             process = Worker(device, threads, settings=SETTINGS)
             try:
                 ceiling = process.request("ceiling", dtype, timeout=CEILING_SECONDS)

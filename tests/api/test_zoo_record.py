@@ -263,6 +263,15 @@ def test_shards_in_two_files_become_one_record(zoo, tmp_path):
     assert len(kept.run.ceilings) == 1
 
 
+def test_the_best_rates_of_all_commands_are_the_ceiling(zoo):
+    ours = zoo(Process())
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    both = ours.record.with_ceiling(Ceiling("cpu", "float32", 0.02, 0.04))
+
+    assert both.run.ceilings == (Ceiling("cpu", "float32", 0.02, 0.05),)
+
+
 def test_a_record_is_read_as_it_was_written_with_one_line_per_cell(zoo, tmp_path):
     ours = zoo(Process())
     ours.run(PROGRAMS[:1], 60, lambda words: None)
