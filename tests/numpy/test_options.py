@@ -125,7 +125,8 @@ OF_SERIES = [
     for call in (
         "MODULE.PREFIXcompanion([0.0, 1.0, 0.0, 2.0])",
         "MODULE.PREFIXcompanion([1.0, math.nan, 2.0, 3.0])",
-        "MODULE.PREFIXroots([0.0, 0.0, 1.0])",
+        # Whether real roots are complex depends on the version of LAPACK.
+        "MODULE.PREFIXroots([0.0, 0.0, 1.0]) + 0j",
     )
 ] + [
     f"np.polynomial.{kind}.fit([2.0, 2.0, 2.0], [1.0, 3.0, 5.0], 0).{part}"
