@@ -12,6 +12,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from tapegrad.ops.convolution.generic_kernels import window_counts
 
 Array = Any
@@ -40,6 +42,7 @@ def jax_kernels(generic: Callable[[str], Callable[..., Any]]) -> dict[str, Calla
         "float_exponent": _float_exponent,
         "polygamma": _polygamma,
         "sqrtm": lambda x: _complex_sqrtm(x) if x.dtype.kind == "c" else generic("sqrtm")(x),
+        "logm": lambda x: _complex_logm(x) if x.dtype.kind == "c" else generic("logm")(x),
         "schur": _schur,
         "schur_real": _schur,
         "igamma_grad_a": _broadcasting("igamma_grad_a"),
@@ -217,6 +220,21 @@ def _complex_sqrtm(x: Array) -> Array:
     linalg: Any = importlib.import_module("jax.scipy.linalg")
     jnp: Any = importlib.import_module("jax.numpy")
     return jnp.vectorize(linalg.sqrtm, signature="(n,n)->(n,n)")(x)
+
+
+def _complex_logm(x: Array) -> Array:
+    """Take square roots, then integrate z / (1 + s z) over s from 0 to 1, which is log(1 + z)."""
+    jnp: Any = importlib.import_module("jax.numpy")
+    roots = 10
+    for _ in range(roots):
+        x = _complex_sqrtm(x)
+    one = jnp.eye(x.shape[-1], dtype=x.dtype)
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    terms = [
+        jnp.linalg.solve(one + (x - one) * ((node + 1) / 2), x - one) * (weight / 2)
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
+    ]
+    return sum(terms) * 2.0**roots
 
 
 def _schur(x: Array) -> tuple[Array, Array]:
