@@ -46,13 +46,31 @@ def _ends_of_blocks(code: CodeType) -> frozenset[int]:
     return frozenset(found)
 
 
+@cache
+def _unseen_places(code: CodeType) -> frozenset[int]:
+    """Return where an exception of a trace function is not seen by the block around the place.
+
+    From Python 3.12 on these are the first statements of `with` blocks and the jumps of loops. A
+    signal that is delivered there is seen.
+    """
+    if sys.version_info < (3, 12):
+        return frozenset()
+    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
+    # The value of `__enter__` is dropped or stored first.
+    pairs = zip(steps, steps[2:])
+    found = {after.offset for step, after in pairs if step.opname == "BEFORE_WITH"}
+    return frozenset(found | {s.offset for s in steps if s.opname in ("FOR_ITER", "JUMP_BACKWARD")})
+
+
 _starts_interrupted = cache(is_interrupted_at_start)
 
 
 def _is_event(frame: FrameType, kind: str) -> bool:
-    if not _starts_interrupted(frame.f_code):
+    code = frame.f_code
+    if not _starts_interrupted(code):
         return False
-    return kind == "call" or (kind == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code))
+    edges = _ends_of_blocks(code) | _unseen_places(code)
+    return kind == "call" or (kind == "line" and frame.f_lasti not in edges)
 
 
 def interrupted(function: Callable[[], Any], event: int) -> bool:
