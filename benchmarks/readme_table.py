@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tapegrad.errors import TapegradError
 from tapegrad_bench.provenance import source_digest
-from tapegrad_bench.report_markdown import insert, markdown_table
+from tapegrad_bench.report_markdown import insert, markdown_table, run_page_command
 from tapegrad_bench.results import Run, load
 from tapegrad_bench.tables import machine_table, short_tables
 
@@ -45,27 +44,14 @@ def outdated(runs: dict[str, Run]) -> list[str]:
 
 def main(argv: Sequence[str], folder: Path = FOLDER) -> int:
     """Write or check the page; return 1 if it was to be checked and is out of date."""
-    if list(argv) not in ([], ["--check"]):
-        print("Usage: python benchmarks/readme_table.py [--check]", file=sys.stderr)
-        return 2
-    path = folder / "README.md"
-    page = path.read_text(encoding="utf-8")
-    try:
+
+    def make(page: str) -> str:
         runs = {file.stem: load(file) for file in sorted((folder / "results").glob("*.json"))}
         wanted = insert(page, BEGIN, END, section(runs))
-    except TapegradError as error:
-        print(f"readme_table: {error}", file=sys.stderr)
-        return 2
-    print("".join(f"{sentence}\n" for sentence in outdated(runs)), end="")
-    if argv and page != wanted:
-        print(
-            "benchmarks/README.md is out of date. Run: python benchmarks/readme_table.py",
-            file=sys.stderr,
-        )
-        return 1
-    if page != wanted:
-        path.write_text(wanted, encoding="utf-8")
-    return 0
+        print("".join(f"{sentence}\n" for sentence in outdated(runs)), end="")
+        return wanted
+
+    return run_page_command(argv, "python benchmarks/readme_table.py", folder / "README.md", make)
 
 
 if __name__ == "__main__":

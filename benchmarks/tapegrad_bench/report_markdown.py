@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tapegrad.errors import TapegradError
 from tapegrad_bench.tables import Entry, Table
@@ -39,3 +41,29 @@ def insert(page: str, begin: str, end: str, text: str) -> str:
     if not found_begin or not found_end:
         raise TapegradError(f"README.md must have the lines {begin!r} and {end!r}, in this order.")
     return f"{before}{begin}\n\n{text}\n{end}{after}"
+
+
+def run_page_command(
+    argv: Sequence[str], command: str, path: Path, make: Callable[[str], str]
+) -> int:
+    """Write a page, or check it if `argv` is `--check`; return the exit status.
+
+    `make` returns the page as it should be from the page as it is. The status is 1 if the page was
+    to be checked and is out of date, and 2 after an error.
+    """
+    if list(argv) not in ([], ["--check"]):
+        print(f"Usage: {command} [--check]", file=sys.stderr)
+        return 2
+    page = path.read_text(encoding="utf-8")
+    try:
+        wanted = make(page)
+    except TapegradError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return 2
+    if page == wanted:
+        return 0
+    if argv:
+        print(f"benchmarks/{path.name} is out of date. Run: {command}", file=sys.stderr)
+        return 1
+    path.write_text(wanted, encoding="utf-8")
+    return 0

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tapegrad.errors import TapegradError
-from tapegrad_bench.report_markdown import insert, markdown_table
+from tapegrad_bench.report_markdown import insert, markdown_table, run_page_command
 from tapegrad_zoo.record import Record, load
 from tapegrad_zoo.report import tables_of
 
@@ -39,24 +38,12 @@ def written(records: Mapping[str, Record]) -> str:
 
 def main(argv: Sequence[str], folder: Path = FOLDER) -> int:
     """Write or check the page; return 1 if it was to be checked and is out of date."""
-    if list(argv) not in ([], ["--check"]):
-        print("Usage: python -m tapegrad_zoo.readme [--check]", file=sys.stderr)
-        return 2
-    path = folder / "README.md"
-    page = path.read_text(encoding="utf-8")
-    try:
+
+    def make(page: str) -> str:
         files = sorted((folder / "results" / "zoo").glob("*.json"))
-        wanted = insert(page, BEGIN, END, written({file.stem: load(file) for file in files}))
-    except TapegradError as error:
-        print(f"tapegrad_zoo.readme: {error}", file=sys.stderr)
-        return 2
-    if argv and page != wanted:
-        message = "benchmarks/README.md is out of date. Run: python -m tapegrad_zoo.readme"
-        print(message, file=sys.stderr)
-        return 1
-    if page != wanted:
-        path.write_text(wanted, encoding="utf-8")
-    return 0
+        return insert(page, BEGIN, END, written({file.stem: load(file) for file in files}))
+
+    return run_page_command(argv, "python -m tapegrad_zoo.readme", folder / "README.md", make)
 
 
 if __name__ == "__main__":

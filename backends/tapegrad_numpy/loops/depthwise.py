@@ -1,8 +1,8 @@
 """Depthwise convolutions and their transposes in C: one input channel per output channel.
 
-There is no matrix product in them. NumPy's einsum takes up to 50 nanoseconds per multiplication if
-there are few channels. Here channels are processed in tiles of 64 bytes, whose sums stay in
-registers; the last tile may be smaller.
+There is no matrix product in them. NumPy's einsum takes 17 nanoseconds per multiplication if there
+are two channels (one core of a Neoverse-N1). Here channels are processed in tiles of 64 bytes,
+whose sums stay in registers; the last tile may be smaller.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from tapegrad_numpy.kernels.convolution import output_shape
 from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
 from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
-
-Described = tuple[tuple[int, ...], np.dtype[Any]]
-"""The shape and the dtype of an operand."""
+from tapegrad_numpy.loops.vector_products import Described
 
 NAMES = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
 

@@ -1,7 +1,9 @@
 """Rows at given positions in C: gathers, and sums of rows that go to the same place.
 
-NumPy's `ufunc.at`, which sums rows in the general kernels, takes 5 to 15 nanoseconds per element,
-and these loops one or less. Terms are added in the same order, so results have the same bits.
+The general kernels sum rows with NumPy's `ufunc.at`. Measured on one core of a Neoverse-N1, in
+nanoseconds per element of float32, general kernel against C: 13,264 rows of 32 elements 4.2 against
+0.85, 2,048 rows of 128 elements 4.3 against 2.5, 600 rows of 3 elements 17 against 2.5; rows of one
+element gain nothing. Terms are added in the same order, so results have the same bits.
 """
 
 from __future__ import annotations
@@ -15,9 +17,7 @@ import numpy as np
 from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.layout import Cut
 from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
-
-Described = tuple[tuple[int, ...], np.dtype[Any]]
-"""The shape and the dtype of an operand."""
+from tapegrad_numpy.loops.vector_products import Described
 
 _ADDING = frozenset({"segment_sum", "take_add"})
 NAMES = _ADDING | {"segment_take", "take"}
