@@ -44,7 +44,6 @@ class Recording(CutLog):
     _swept = _asked = _found = _NONE
 
     def __init__(self, persistent: bool, watch_accessed_variables: bool) -> None:
-        self.token = Token(keeps_history=True)
         self.listens = persistent
         self.watches_variables = watch_accessed_variables
         self.frame = batching.current_frame()
@@ -58,6 +57,7 @@ class Recording(CutLog):
         self._per_example: dict[Any, Tensor] = {}
         if persistent:
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
+        self.token = Token(keeps_history=True)  # last: `__del__` reads all of these once it exists
 
     # Life cycle
 
@@ -133,9 +133,7 @@ class Recording(CutLog):
         self._history.clear()
 
     def __del__(self) -> None:
-        token = getattr(self, "token", None)  # absent when __init__ raised
-        if token is not None:
-            token.open = False
+        if hasattr(self, "token"):  # absent when __init__ raised
             self._release_history()
 
     def __reduce__(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 import pytest
 
@@ -299,3 +300,19 @@ def test_L10_the_second_tape_is_not_used_up_by_the_first(x):
         y = v * v
 
     assert [float(first.gradient(y, v)), float(second.gradient(y, v))] == [6.0, 6.0]
+
+
+def test_an_interrupted_constructor_leaves_nothing_to_complain_about(monkeypatch):
+    complaints = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    for name in ("Token", "weakref.WeakSet"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"tapegrad.autodiff.recording.{name}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                tf.GradientTape(persistent=True)
+
+    assert complaints == []
