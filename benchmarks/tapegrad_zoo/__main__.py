@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     wanted = shard(chosen(options.names, options.half), *_shard(options.shard))
     modes = contenders([word for word in options.peers.split(",") if word], options.device)
-    contest = Contest(options.device, options.threads, modes, options.seconds)
+    contest = Contest(
+        options.device, options.threads, modes, options.seconds, max(1, options.side_by_side)
+    )
     folder = Path("tapegrad-bench")
     path = options.record or folder / f"zoo-{options.device}.json"
     zoo = Zoo(path, contest, options.remark)
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", default="jax,torch", metavar="LIST", help="jax, torch:eager, ... (jax,torch)")
     add("--budget", type=float, default=480.0, metavar="SECONDS", help="of this command (480)")
     add("--seconds", type=float, default=1.0, help="for the steps of one contender (1)")
+    add("--side-by-side", type=int, default=1, metavar="N", help="programs in first calls (1)")
     add("--threads", type=int, default=1, metavar="N", help="for each library on the CPU (1)")
     add("--record", type=Path, metavar="FILE", help="(tapegrad-bench/zoo-DEVICE.json)")
     add("--merge", type=Path, nargs="+", default=[], metavar="FILE", help="take rows over instead")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -65,6 +67,10 @@ class Clock:
         self.was_too_short = False
         """Whether the end of the budget, not a contender's patience, ended anything."""
 
+    def for_row(self) -> Clock:
+        """Return a clock with the same end for one row, which tells whether that row was cut."""
+        return copy.copy(self)
+
     @property
     def left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
@@ -119,68 +125,90 @@ class Contest:
     contenders: Contenders
     seconds: float
     """How long the steps of one contender are timed."""
+    side_by_side: int = 1
+    """How many programs make their first calls at the same time; steps are timed one by one."""
 
-    def cells(self, entry: Entry, checker: Worker, clock: Clock) -> list[Cell]:
-        """Check a program, time it, and return one cell per contender."""
-        found = [Competitor(*pair, worker(self.device, self.threads)) for pair in self.contenders]
-        try:
-            self._exclude(found, entry, checker, clock)
-            self._prepare(found, entry, clock)
-            self._take_turns(found, clock)
-            for one in _running(found):
-                one.usage = one.ask(clock, "finish")
-        finally:
-            for one in found:
-                one.process.stop()
-        errors = _check_losses(found, entry.program.dtypes[self.device])
-        needs = [one.usage.needed for one in found if one.usage and one.usage.needed]
-        return [
-            self._cell(entry, one, errors.get(id(one)), next(iter(needs), None)) for one in found
+
+class Row:
+    """A program and its contenders, while they are measured."""
+
+    def __init__(self, contest: Contest, entry: Entry, clock: Clock) -> None:
+        self.contest, self.entry, self.clock = contest, entry, clock
+        self._found = [
+            Competitor(*pair, worker(contest.device, contest.threads))
+            for pair in contest.contenders
         ]
 
-    def _exclude(
-        self, found: Sequence[Competitor], entry: Entry, checker: Worker, clock: Clock
-    ) -> None:
+    def prepare(self, checker: Worker) -> None:
+        """Check the program and make the first calls."""
+        self._exclude(checker)
+        if self.contest.side_by_side == 1:
+            return self._first_calls(_running(self._found))
+        # The modes of a library stay in their order: torch keeps what it has compiled in files.
+        libraries = {one.library for one in _running(self._found)}
+        queues = [
+            [one for one in _running(self._found) if one.library == library]
+            for library in libraries
+        ]
+        with ThreadPoolExecutor(max(1, len(queues))) as pool:
+            list(pool.map(self._first_calls, queues))
+        return None
+
+    def cells(self) -> list[Cell]:
+        """Time the steps and return one cell per contender."""
+        found = self._found
+        self._take_turns()
+        for one in _running(found):
+            one.usage = one.ask(self.clock, "finish")
+        self.stop()
+        errors = _check_losses(found, self.entry.program.dtypes[self.contest.device])
+        needs = [one.usage.needed for one in found if one.usage and one.usage.needed]
+        return [self._cell(one, errors.get(id(one)), next(iter(needs), None)) for one in found]
+
+    def stop(self) -> None:
+        """End the processes."""
+        for one in self._found:
+            one.process.stop()
+
+    def _exclude(self, checker: Worker) -> None:
         """Take out what is not installed, and all if the versions of a program differ."""
-        for one in found:
+        for one in self._found:
             absent = reason_absent(one.library)
             if absent is not None:
                 one.end(Status.ABSENT, absent)
-        present = tuple(dict.fromkeys(one.library for one in _running(found)))
-        complaint = _complaint(entry, present, checker, clock)
+        present = tuple(dict.fromkeys(one.library for one in _running(self._found)))
+        complaint = _complaint(self.entry, present, checker, self.clock)
         if complaint:  # a program that disagrees with its peers is never timed
-            for one in _running(found):
+            for one in _running(self._found):
                 one.end(Status.WRONG, complaint)
 
-    def _prepare(self, found: Sequence[Competitor], entry: Entry, clock: Clock) -> None:
-        for one in _running(found):
-            arguments = (entry.name, one.library, one.mode, self.seconds)
-            one.ready = one.ask(clock, "prepare", *arguments)
+    def _first_calls(self, found: Sequence[Competitor]) -> None:
+        for one in found:
+            arguments = (self.entry.name, one.library, one.mode, self.contest.seconds)
+            one.ready = one.ask(self.clock, "prepare", *arguments)
 
-    def _take_turns(self, found: Sequence[Competitor], clock: Clock) -> None:
+    def _take_turns(self) -> None:
         """Time some steps of each in turn, so that a busy machine slows all of them alike."""
         start = time.monotonic()
         for place in range(TURNS):
-            running = _running(found)
-            if place >= LEAST and time.monotonic() - start > self.seconds * len(running):
+            running = _running(self._found)
+            if place >= LEAST and time.monotonic() - start > self.contest.seconds * len(running):
                 break
             for one in running:
-                seconds = one.ask(clock, "turn")
+                seconds = one.ask(self.clock, "turn")
                 if one.status is Status.OK:
                     one.times.append(seconds)
 
-    def _cell(
-        self, entry: Entry, one: Competitor, error: float | None, needed: Cost | None
-    ) -> Cell:
-        program = entry.program
-        dims = program.sizes[self.device]
+    def _cell(self, one: Competitor, error: float | None, needed: Cost | None) -> Cell:
+        program, device = self.entry.program, self.contest.device
+        dims = program.sizes[device]
         peak = one.usage.peak_bytes if one.usage else None
-        is_host = self.device == "cpu"
+        is_host = device == "cpu"
         return Cell(
-            workload=entry.name,
+            workload=self.entry.name,
             size=Size(", ".join(f"{name} {value}" for name, value in dims.items()), 0),
-            dtype=program.dtypes[self.device],
-            device=self.device,
+            dtype=program.dtypes[device],
+            device=device,
             library=one.library,
             mode=one.mode,
             status=one.status,

@@ -6,6 +6,7 @@ A later command continues a record, so that a run may be done in parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.results import Cell, Run, Status
 from tapegrad_zoo.program import Entry
 from tapegrad_zoo.record import Record, load, merged, place_of, save
-from tapegrad_zoo.row import SETTINGS, Clock, Contest, worker
+from tapegrad_zoo.row import SETTINGS, Clock, Contest, Row, worker
 
 CEILING_SECONDS = 120.0
 
@@ -61,21 +62,40 @@ class Zoo:
 
         A row that the end of the budget cuts is left to the next command, where it comes first.
         """
-        clock = Clock(budget, 2 + len(self._contest.contenders))
-        checker = worker(self._contest.device, self._contest.threads)
+        contest, missing = self._contest, self.missing(entries)
+        count = contest.side_by_side
+        clock = Clock(budget, 2 + len(contest.contenders))
+        checkers = [worker(contest.device, contest.threads) for _ in range(count)]
         try:
-            for place, entry in enumerate(self.missing(entries)):
+            for first in range(0, len(missing), count):
                 if not clock.left:
                     return
-                self._measure_ceiling(entry.program.dtypes[self._contest.device])
-                cells = self._contest.cells(entry, checker, clock)
-                if clock.was_too_short and place:
-                    return
-                self.record = self.record.with_row(entry.name, place_of(entry), cells)
-                save(self.record, self._path)
-                say(f"{entry.family}/{entry.name}: {_words(cells)}")
+                group = missing[first : first + count]
+                rows = [Row(contest, entry, clock.for_row()) for entry in group]
+                self._add(rows, checkers, say, keep_cut_rows=first == 0)
         finally:
-            checker.stop()
+            for checker in checkers:
+                checker.stop()
+
+    def _add(
+        self, rows: Sequence[Row], checkers: Sequence[Worker], say: Say, *, keep_cut_rows: bool
+    ) -> None:
+        """Prepare rows side by side, time them one by one, and add them to the record."""
+        for row in rows:
+            self._measure_ceiling(row.entry.program.dtypes[self._contest.device])
+        try:
+            with ThreadPoolExecutor(len(rows)) as pool:
+                list(pool.map(Row.prepare, rows, checkers))
+            for row in rows:
+                cells = row.cells()
+                if row.clock.was_too_short and not keep_cut_rows:
+                    continue
+                self.record = self.record.with_row(row.entry.name, place_of(row.entry), cells)
+                save(self.record, self._path)
+                say(f"{row.entry.family}/{row.entry.name}: {_words(cells)}")
+        finally:
+            for row in rows:
+                row.stop()
 
     def _measure_ceiling(self, dtype: str) -> None:
         """Measure what the device reaches, once in a command for each dtype."""

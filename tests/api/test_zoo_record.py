@@ -26,7 +26,7 @@ from tapegrad_zoo.report import (
     tables_of,
     worst_table,
 )
-from tapegrad_zoo.row import Clock, Contest
+from tapegrad_zoo.row import Clock, Contest, Row
 from tapegrad_zoo.runner import Zoo
 
 ENTRIES = {entry.name: entry for entry in entries()}
@@ -78,7 +78,7 @@ class Stub:
 def zoo(tmp_path, monkeypatch):
     """A function that makes a zoo whose processes answer as a `Process`."""
 
-    def make(process, name="zoo.json", modes=MODES):
+    def make(process, name="zoo.json", modes=MODES, side_by_side=1):
         monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
         monkeypatch.setattr(row, "reason_absent", lambda library: None)
         monkeypatch.setattr(runner, "worker", lambda device, threads: Stub(process))
@@ -86,7 +86,7 @@ def zoo(tmp_path, monkeypatch):
         monkeypatch.setattr(runner, "versions", lambda: {"python": "3.12"})
         monkeypatch.setattr(runner, "current_commit", lambda: "abc123")
         monkeypatch.setattr(runner, "source_digest", lambda more: "0" * 64)
-        return Zoo(tmp_path / name, Contest("cpu", 1, modes, 0.1))
+        return Zoo(tmp_path / name, Contest("cpu", 1, modes, 0.1, side_by_side))
 
     return make
 
@@ -120,12 +120,30 @@ def test_contenders_take_turns(zoo):
     assert turns[: 2 * len(MODES)] == [*MODES, *MODES]
 
 
+def test_programs_are_prepared_side_by_side_and_timed_one_by_one(zoo):
+    process = Process()
+
+    zoo(process, side_by_side=2).run(PROGRAMS[:3], 60, lambda words: None)
+
+    names = [entry.name for entry in PROGRAMS[:3]]
+    of_program = {
+        step: [arguments[0] for asked, *arguments in process.asked if asked == step]
+        for step in ("check", "prepare", "turn")
+    }
+    assert {*of_program["check"][:2]} == {*of_program["prepare"][: 2 * len(MODES)]} == {*names[:2]}
+    assert [*dict.fromkeys(of_program["turn"])] == names
+    kinds = [asked for asked, *_ in process.asked if asked in of_program]
+    assert kinds.index("turn") == 2 + 2 * len(MODES)
+
+
 def test_a_program_that_disagrees_is_not_timed(zoo):
     process = Process(complaints=["jax and torch: loss differs"])
 
     zoo(process)
 
-    cells = Contest("cpu", 1, MODES, 0.1).cells(PROGRAMS[0], Stub(process), Clock(60, 5))
+    measured = Row(Contest("cpu", 1, MODES, 0.1), PROGRAMS[0], Clock(60, 5))
+    measured.prepare(Stub(process))
+    cells = measured.cells()
 
     assert {(cell.status, cell.reason) for cell in cells} == {
         (Status.WRONG, "jax and torch: loss differs")
