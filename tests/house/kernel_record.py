@@ -14,14 +14,19 @@ import functools
 import hashlib
 import importlib
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from tapegrad.core.primitive.primitive import PRIMITIVES
 from tests.house import nvrtc
 
 RECORD = Path(__file__).with_name("compiled_kernels.json")
@@ -75,10 +80,42 @@ def thinned(sources: Sequence[Any], architecture: int) -> list[Any]:
 
 def sources_of(module: str) -> list[Any]:
     """Return the distinct sources that a module of the CUDA backend yields."""
-    # Elementwise kernels are made from all primitives there are: the samples load them.
-    importlib.import_module("tapegrad.testing.samples")
     loaded = importlib.import_module(module)
-    return list({(source.text, source.options): source for source in loaded.variants()}.values())
+    with _only_primitives(_primitives_of_a_new_process()):
+        found = list(loaded.variants())
+    return list({(source.text, source.options): source for source in found}.values())
+
+
+# Elementwise kernels are made from all primitives there are: the samples load them.
+_LOADED = ("tapegrad_cupy.kernel_sources", "tapegrad.testing.samples")
+
+
+@functools.cache
+def _primitives_of_a_new_process() -> tuple[str, ...]:
+    """Return the names of the library's primitives, in an order that no other test changes.
+
+    Tests declare more, and load modules in other orders. A source holds the kernels of forty
+    primitives in their order, so that the record would know none of the sources after a new one.
+    """
+    for name in _LOADED:
+        importlib.import_module(name)
+    names = "from tapegrad.core.primitive.primitive import PRIMITIVES; print(*PRIMITIVES)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    command = [sys.executable, "-c", f"import {', '.join(_LOADED)}; {names}"]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return tuple(done.stdout.split())
+
+
+@contextmanager
+def _only_primitives(names: Iterable[str]) -> Iterator[None]:
+    everything = dict(PRIMITIVES)
+    PRIMITIVES.clear()
+    PRIMITIVES.update({name: everything[name] for name in names})
+    try:
+        yield
+    finally:
+        PRIMITIVES.clear()
+        PRIMITIVES.update(everything)
 
 
 def all_sources() -> Iterator[tuple[Any, int]]:
