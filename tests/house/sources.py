@@ -6,6 +6,7 @@ All functions take the root folder, so that tests can run them on a made-up tree
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +54,16 @@ def find_imports(modules: Mapping[str, Path]) -> list[Import]:
     return [found for name, path in modules.items() for found in _imports_of(name, path, modules)]
 
 
+@functools.cache
+def imports_of_this_tree() -> tuple[Import, ...]:
+    """Return every import of this repository's packages; parsing them takes seconds."""
+    return tuple(find_imports(find_modules()))
+
+
 def _imports_of(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[Import]:
     text = path.read_text(encoding="utf-8")
     lines = ["", *text.splitlines()]
-    for node, is_local in _walk(ast.parse(text), False):
+    for node, is_local in _import_nodes(ast.parse(text)):
         has_comment = "#" in lines[node.lineno] or lines[node.lineno - 1].lstrip().startswith("#")
         for target in _targets(node, name, modules):
             yield Import(name, target, node.lineno, is_local, has_comment)
@@ -65,12 +72,25 @@ def _imports_of(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[
 ImportNode = ast.Import | ast.ImportFrom | ast.Call
 
 
-def _walk(node: ast.AST, is_local: bool) -> Iterator[tuple[ImportNode, bool]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom) or _is_import_module(child):
-            yield child, is_local
-        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _walk(child, is_local or is_function)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.alias)
+"""Most nodes of a tree, and none of them holds an import."""
+
+
+def _import_nodes(tree: ast.AST) -> list[tuple[ImportNode, bool]]:
+    """Return the imports of a file from top to bottom, and whether each is inside a function."""
+    found: list[tuple[ImportNode, bool]] = []
+
+    def visit(node: ast.AST, is_local: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, _LEAVES):
+                continue
+            if isinstance(child, ast.Import | ast.ImportFrom) or _is_import_module(child):
+                found.append((child, is_local))
+            visit(child, is_local or isinstance(child, _FUNCTIONS))
+
+    visit(tree, False)
+    return found
 
 
 def _is_import_module(node: ast.AST) -> TypeGuard[ast.Call]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.house.sources import Import, find_imports, find_modules, write_tree
+from tests.house.sources import (
+    Import,
+    find_imports,
+    find_modules,
+    imports_of_this_tree,
+    write_tree,
+)
 
 # The parts of each package, lowest first: folders, and files that stand beside them. A module
 # imports only from its own part and from parts in lower rows. The files that no row names come
@@ -61,12 +67,11 @@ def unknown_folders(modules: Mapping[str, Path]) -> set[str]:
 
 def test_parts_import_only_from_parts_below_them() -> None:
     modules = find_modules()
-    imports = find_imports(modules)
 
     for package, rows in LAYERS.items():
         within = [module for module in modules if module.startswith(f"{package}.")]
         assert {part_of(module, package) for module in within} >= {p for row in rows for p in row}
-    assert upward_imports(imports) == []
+    assert upward_imports(imports_of_this_tree()) == []
 
 
 def test_every_folder_has_a_row() -> None:

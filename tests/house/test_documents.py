@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -68,11 +70,22 @@ def test_the_readme_shows_code():
     assert python_blocks((ROOT / "README.md").read_text("utf-8"))
 
 
+def failed_examples(module: ModuleType) -> int:
+    """Run the examples of a module; return how many fail."""
+    # For each docstring, doctest looks at the time stamps of all files in this cache.
+    linecache.clearcache()
+    return doctest.testmod(module).failed
+
+
 @pytest.mark.parametrize("name", sorted(find_modules().keys() - NOT_IMPORTED))
 def test_docstring_examples_run(name):
-    results = doctest.testmod(importlib.import_module(name))
+    assert failed_examples(importlib.import_module(name)) == 0
 
-    assert results.failed == 0
+
+def test_a_wrong_example_is_noticed():
+    module = ModuleType("example", ">>> 1 + 1\n2\n>>> 1 + 2\n4\n")
+
+    assert failed_examples(module) == 1
 
 
 def test_blocks_share_their_names_and_a_wrong_one_is_noticed(tmp_path):

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import Import, find_imports, find_modules, write_tree
+from tests.house.sources import (
+    Import,
+    find_imports,
+    find_modules,
+    imports_of_this_tree,
+    write_tree,
+)
 
 # A module may import from its own row and from the rows above it, never from below.
 LAYERS: Sequence[Sequence[str]] = (
@@ -207,8 +213,8 @@ def import_cycle(imports: Iterable[Import]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def imports() -> list[Import]:
-    return find_imports(find_modules())
+def imports() -> tuple[Import, ...]:
+    return imports_of_this_tree()
 
 
 def test_no_import_runs_back_up_the_layers(imports):
