@@ -8,7 +8,7 @@ place that docs/function.md promises; the reference is the eager kernel in a wid
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,7 +171,7 @@ def case_of(primitive: Primitive, dtype: str, params: dict[str, Any]) -> Case | 
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Case, Any]]]:
+def results() -> list[tuple[Case, Any]]:
     all_samples()  # loads all primitives
     known = [p for p in PRIMITIVES.values() if p.by_element]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -183,10 +183,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Cas
             for params in PARAMS.get(primitive.name, [{}])
             if (case := case_of(primitive, dtype, params)) is not None
         ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TAPEGRAD_CACHE", str(tmp_path_factory.mktemp("all_loops") / "cache"))
-        runs = CLoopCompiler().compile([case.loop for case in found])
-        yield [(c, run(c.operands, (None,))[0]) for c, run in zip(found, runs) if run is not None]
+    runs = CLoopCompiler().compile([case.loop for case in found])
+    return [(c, run(c.operands, (None,))[0]) for c, run in zip(found, runs) if run is not None]
 
 
 def shown(case: Case, result: Any, wrong: Any) -> list[str]:
