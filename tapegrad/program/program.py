@@ -21,6 +21,7 @@ from tapegrad.core.backend.capabilities import (
 )
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
+from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
 from tapegrad.program.emit.buffer_reuse import (
@@ -40,9 +41,10 @@ from tapegrad.program.emit.graph_parts import (
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.failed_replay import explained
-from tapegrad.program.fusion.fusion import CHEAP, Fused, fused
+from tapegrad.program.fusion.fusion import CHEAP, Fused
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
+from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.inspect.inspection import Inspectable
@@ -184,6 +186,11 @@ def program_of(
     """
     if graph.obstacle:
         raise RecordingError(graph.obstacle)
+    with gc_paused:
+        return _program_of(graph, variables, budget)
+
+
+def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | None) -> Program:
     # A backend may have several array types, e.g. NumPy's scalars.
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None
@@ -228,7 +235,7 @@ def _steps(
             break
         ordered = uncaptured_first(_fused(graph, compiler, refused | uncaptured, cheap), uncaptured)
         loops = [step for step in ordered if not isinstance(step, Call)]
-        runs = compiler.compile([step.loop for step in loops])
+        runs = _compiled_once(compiler, loops)
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
             parts = part_numbers(ordered, uncaptured)
@@ -254,6 +261,14 @@ def _steps(
             return lowered, changed, deferred
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return uncaptured_first(plain_steps(graph), uncaptured), [], 0
+
+
+def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyFused]) -> list[Any]:
+    """Return a function per loop, None where it cannot be compiled; equal parts share loops."""
+    loops = [step.loop for step in steps]
+    different = {id(loop): loop for loop in loops}
+    runs = dict(zip(different, compiler.compile([*different.values()])))
+    return [runs[id(loop)] for loop in loops]
 
 
 def _writers(
@@ -324,7 +339,7 @@ def _fused(
         known = all(is_known(value.dtype) for value in (*call.reads, *call.results))
         return known and call.primitive.name not in refused
 
-    steps = with_hoisted_scalars(fused(graph, takes, cheap), unused_numbers(graph))
+    steps = with_hoisted_scalars(fused_in_parts(graph, takes, cheap), unused_numbers(graph))
     return fuse_horizontally(steps) if compiler.joins else steps
 
 

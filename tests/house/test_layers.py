@@ -48,6 +48,7 @@ CORE: Sequence[Sequence[str]] = (
         "files.limits",
         "observed",
         "ownership",
+        "gc_pause",
         "uninterrupted",
         "update_lock",
         "value_use",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.ownership import reference_counts
 from tapegrad_cupy.graphs.capture_memory import (
     CUDA_ERRORS,
@@ -28,7 +29,6 @@ from tapegrad_cupy.launch.graph_nodes import Node, UnfitError, read_nodes
 from tapegrad_cupy.launch.multi_tensors import on_device
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.runtime.array_references import expected_counts, watched, why_not_counted
-from tapegrad_cupy.runtime.gc_pause import gc_paused
 
 Array = Any
 Run = Callable[[Sequence[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import cupy
 
+from tapegrad.core.gc_pause import gc_paused
 from tapegrad_cupy.launch.graph_nodes import (
     KERNEL,
     MEMSET,
@@ -28,7 +29,6 @@ from tapegrad_cupy.launch.graph_nodes import (
     read_kernel_parameters,
     read_memset_parameters,
 )
-from tapegrad_cupy.runtime.gc_pause import gc_paused
 
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _ATTRIBUTES = {2: 4, 4: 12, 5: 4, 14: 4}

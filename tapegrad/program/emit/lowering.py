@@ -39,6 +39,9 @@ class CompiledLoop:
 
 Step = Call | CompiledLoop
 
+MOST_NAMES = 500
+"""How many values have names of their own in the source of a program."""
+
 
 def plain_steps(graph: Graph) -> list[Step]:
     """Return the calls of a graph as steps, without fusion."""
@@ -71,25 +74,61 @@ def python_text(
     It is straight-line code, because an interpreter loop would cost as much as small kernels.
     """
     names: dict[str, Any] = {f"v{number}": array for number, array in graph.constants.items()}
+    of = _LocalNames(graph, steps)
     kept = {value.number for value in graph.results}
     lines = ["def run(inputs, variables):"]
-    lines += _unpack("inputs", graph.inputs)
-    lines += _unpack("variables", tuple(graph.variables.values()))
+    lines += _unpack("inputs", graph.inputs, of)
+    lines += _unpack("variables", tuple(graph.variables.values()), of)
     ends = last_uses(steps, kept | set(graph.constants))
     for position, (step, dead) in enumerate(zip(steps, ends)):
         if writers and position in writers:
-            lines += _deferred_lines(step, position, names, writers[position])
+            lines += _deferred_lines(step, position, names, of, writers[position])
             continue
         write = _call_line if isinstance(step, Call) else _loop_line
-        targets = "".join(f"v{value.number}, " for value in step.results)
-        line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names)}"
+        targets = "".join(f"{of(value)}, " for value in step.results)
+        line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names, of)}"
         lines.append(f"{line}  # {step.primitive.name if isinstance(step, Call) else 'loop'}")
         if dead:
-            lines.append("    " + " = ".join(f"v{number}" for number in dead) + " = None")
-    outputs = "".join(f"v{value.number}, " for value in graph.outputs)
-    written = "".join(f"v{value.number}, " for value in graph.written.values())
+            lines.append("    " + " = ".join(of.freed(number) for number in dead) + " = None")
+    outputs = "".join(f"{of(value)}, " for value in graph.outputs)
+    written = "".join(f"{of(value)}, " for value in graph.written.values())
     lines.append(f"    return ({outputs}), ({written}){_deferred_calls(writers)}")
     return "\n".join(lines), names
+
+
+class _LocalNames:
+    """The names of values in the source; a long program gives those of dead values to others.
+
+    Each name takes a place in the frame of the function. A large frame may fill CPython's current
+    piece of stack exactly, and then each kernel that is called maps a new piece and frees it again.
+    """
+
+    def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
+        self._names = {number: f"v{number}" for number in graph.constants}
+        self._are_reused = sum(len(step.results) for step in steps) > MOST_NAMES
+        self._free: list[str] = []
+        self._count = 0
+
+    def __call__(self, value: Value) -> str:
+        """Return the name of a value, a new one when it is seen first."""
+        found = self._names.get(value.number)
+        if found is None:
+            found = self._names[value.number] = self._new(value.number)
+        return found
+
+    def _new(self, number: int) -> str:
+        if not self._are_reused:
+            return f"v{number}"
+        if self._free:
+            return self._free.pop()
+        self._count += 1
+        return f"r{self._count}"
+
+    def freed(self, number: int) -> str:
+        """Return the name of a value that is dead from now on."""
+        name = self._names.pop(number)
+        self._free.append(name)
+        return name
 
 
 def position_at(graph: Graph, steps: Sequence[Step], line: int) -> int | None:
@@ -99,9 +138,9 @@ def position_at(graph: Graph, steps: Sequence[Step], line: int) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:
+def _call_line(call: Any, position: int, names: dict[str, Any], of: _LocalNames) -> str:
     names[f"k{position}"] = call.primitive.kernel(call.array_type)
-    given = [_operand(operand, names) for operand in call.operands]
+    given = [_operand(operand, names, of) for operand in call.operands]
     for name, value in call.params.items():
         given.append(f"{name}={_literal(value) or f'p{position}_{name}'}")
         if _literal(value) is None:
@@ -110,10 +149,10 @@ def _call_line(call: Any, position: int, names: dict[str, Any]) -> str:
     return f"{comma} = k{position}({', '.join(given)})"
 
 
-def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
+def _loop_line(loop: Any, position: int, names: dict[str, Any], of: _LocalNames) -> str:
     names[f"k{position}"] = loop.run
-    arrays = "".join(f"v{value.number}, " for value in loop.arguments)
-    targets = ["None" if value is None else f"v{value.number}" for value in loop.targets]
+    arrays = "".join(f"{of(value)}, " for value in loop.arguments)
+    targets = ["None" if value is None else of(value) for value in loop.targets]
     for k, source in enumerate(loop.sources):
         if source is not None:
             names[f"new{position}_{k}"] = source
@@ -123,7 +162,7 @@ def _loop_line(loop: Any, position: int, names: dict[str, Any]) -> str:
 
 
 def _deferred_lines(
-    loop: Any, position: int, names: dict[str, Any], writer: LoopWriter
+    loop: Any, position: int, names: dict[str, Any], of: _LocalNames, writer: LoopWriter
 ) -> list[str]:
     """Lines that make the arrays of a loop's results and its call, which is made later."""
     names[f"w{position}"] = writer.call
@@ -131,9 +170,9 @@ def _deferred_lines(
     for k, (value, target) in enumerate(zip(loop.results, loop.targets)):
         if target is None:
             names[f"new{position}_{k}"] = loop.sources[k] or writer.new_results[k]
-        source = f"new{position}_{k}()" if target is None else f"v{target.number}"
-        lines.append(f"    v{value.number} = {source}")
-    given = "".join(f", v{value.number}" for value in (*loop.arguments, *loop.results))
+        source = f"new{position}_{k}()" if target is None else of(target)
+        lines.append(f"    {of(value)} = {source}")
+    given = "".join(f", {of(value)}" for value in (*loop.arguments, *loop.results))
     return [*lines, f"    c{position} = (w{position}{given})  # loop"]
 
 
@@ -145,16 +184,16 @@ def _deferred_calls(writers: Mapping[int, LoopWriter] | None) -> str:
     return f", ({', '.join(calls)},), ({''.join(checks)})"
 
 
-def _unpack(name: str, values: Sequence[Value]) -> list[str]:
+def _unpack(name: str, values: Sequence[Value], of: _LocalNames) -> list[str]:
     if not values:
         return []
-    targets = "".join(f"v{value.number}, " for value in values)
+    targets = "".join(f"{of(value)}, " for value in values)
     return [f"    {targets}= {name}"]
 
 
-def _operand(operand: Any, names: dict[str, Any]) -> str:
+def _operand(operand: Any, names: dict[str, Any], of: _LocalNames) -> str:
     if isinstance(operand, Value):
-        return f"v{operand.number}"
+        return of(operand)
     literal = _literal(operand)
     if literal is not None:
         return literal

@@ -26,11 +26,16 @@ Step = Call | Fused
 def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[Step]:
     """Move costly scalar expressions into loops of one element; `numbers` are unused ones."""
     known: dict[Any, Value] = {}
+    plain: set[int] = set()
+    """Loops without such an expression, by their ids: equal parts of a program share loops."""
     found: list[Step] = []
     for step in steps:
-        if isinstance(step, Fused) and prod(step.loop.shape) > 1:
-            before, step = _Hoisting(step, known, numbers).split()
+        if isinstance(step, Fused) and prod(step.loop.shape) > 1 and id(step.loop) not in plain:
+            before, split = _Hoisting(step, known, numbers).split()
+            if split is step:
+                plain.add(id(step.loop))
             found.extend(before)
+            step = split
         found.append(step)
     return found
 

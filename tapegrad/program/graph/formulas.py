@@ -9,6 +9,7 @@ import numpy as np
 
 # Registers the array namespace of expressions.
 import tapegrad.core.trace.expression_namespace  # noqa: F401
+from tapegrad.core.exact_key import exact_key
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import (
     Expression,
@@ -66,6 +67,35 @@ def weight_of(call: Call) -> int | None:
     shape = call.results[0].shape if call.results else ()
     if call.effects or 0 in shape or any(value.shape != shape for value in call.results):
         return None
+    key = _weight_key(call)
+    if key is None:
+        return _traced_weight(call)
+    if key not in _weights:
+        if len(_weights) >= MOST_WEIGHTS:
+            _weights.clear()
+        _weights[key] = _traced_weight(call)
+    return _weights[key]
+
+
+_weights: dict[Any, int | None] = {}
+"""Weights by what they depend on: most calls of a long program are like others."""
+
+MOST_WEIGHTS = 10_000
+
+
+def _weight_key(call: Call) -> Any:
+    """What the weight of a call depends on; None if the params are not hashable."""
+    operands = tuple([x.dtype if isinstance(x, Value) else exact_key(x) for x in call.operands])
+    params = tuple([(name, exact_key(value)) for name, value in call.params.items()])
+    key = (call.primitive, operands, params, tuple([value.dtype for value in call.results]))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _traced_weight(call: Call) -> int | None:
     inputs = iter(range(len(call.operands)))
     operands = [
         array_input(next(inputs), operand.dtype) if isinstance(operand, Value) else operand

@@ -76,6 +76,28 @@ class Call:
         """Whether the call has side effects, e.g. prints values."""
         return self.primitive.effects
 
+    def with_values(
+        self, operands: tuple[Any, ...], results: tuple[Value, ...] | None = None
+    ) -> Call:
+        """Return the call with other operands and results, itself if they are the same objects.
+
+        Long programs have many calls, for which `dataclasses.replace` takes three times as long.
+        """
+        made = self.results if results is None else results
+        if all(map(is_, operands, self.operands)) and all(map(is_, made, self.results)):
+            return self
+        return Call(
+            self.primitive,
+            operands,
+            self.params,
+            made,
+            self.array_type,
+            self.aliases,
+            self.region,
+            self.site,
+            self.function,
+        )
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -121,7 +143,7 @@ def without_repeated_calls(graph: Graph) -> Graph:
     seen: dict[Any, tuple[Value, ...]] = {}
     kept: list[Call] = []
     for call in graph.calls:
-        operands = tuple(_now(operand, same) for operand in call.operands)
+        operands = tuple([_now(operand, same) for operand in call.operands])
         key = None if call.effects else _key(call, operands)
         if key is not None and key in seen:
             for result, earlier in zip(call.results, seen[key]):
@@ -129,8 +151,7 @@ def without_repeated_calls(graph: Graph) -> Graph:
             continue
         if key is not None:
             seen[key] = call.results
-        is_same = all(map(is_, operands, call.operands))
-        kept.append(call if is_same else replace(call, operands=operands))
+        kept.append(call.with_values(operands))
     return replace(
         graph,
         calls=tuple(kept),
@@ -155,32 +176,34 @@ def with_early_constants(graph: Graph) -> Graph:
 
 def renumbered(graph: Graph) -> Graph:
     """Renumber the values 1, 2, 3, ... in order of appearance."""
-    given = [*graph.inputs, *graph.variables.values()]
     new: dict[int, Value] = {}
-    for value in given:
-        new.setdefault(value.number, replace(value, number=len(new) + 1))
-    numbers = {value.number for call in graph.calls for value in (*call.reads, *call.results)}
-    numbers |= {value.number for value in graph.results}
+    for value in (*graph.inputs, *graph.variables.values()):
+        if value.number not in new:
+            new[value.number] = _with_number(value, len(new) + 1)
     values = {v.number: v for call in graph.calls for v in (*call.reads, *call.results)}
     values.update({value.number: value for value in graph.results})
-    for number in sorted(numbers):
-        new.setdefault(number, replace(values[number], number=len(new) + 1))
-    calls = tuple(
-        replace(
-            call,
-            operands=tuple(_now(operand, new) for operand in call.operands),
-            results=tuple(new[value.number] for value in call.results),
-        )
-        for call in graph.calls
-    )
+    for number in sorted(values):
+        if number not in new:
+            new[number] = _with_number(values[number], len(new) + 1)
     return Graph(
         tuple(new[value.number] for value in graph.inputs),
         {number: new[value.number] for number, value in graph.variables.items()},
         {new[number].number: array for number, array in graph.constants.items()},
-        calls,
+        tuple([_renumbered_call(call, new) for call in graph.calls]),
         tuple(new[value.number] for value in graph.outputs),
         {number: new[value.number] for number, value in graph.written.items()},
     )
+
+
+def _renumbered_call(call: Call, new: dict[int, Value]) -> Call:
+    operands = tuple([_now(operand, new) for operand in call.operands])
+    return call.with_values(operands, tuple([new[value.number] for value in call.results]))
+
+
+def _with_number(value: Value, number: int) -> Value:
+    if value.number == number:
+        return value
+    return Value(number, value.shape, value.dtype, value.device)
 
 
 def _now(operand: Any, same: dict[int, Value]) -> Any:

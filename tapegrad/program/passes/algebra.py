@@ -30,8 +30,8 @@ def simplified(graph: Graph) -> Graph:
     makers: dict[int, Call] = {}
     kept: list[Call] = []
     for call in graph.calls:
-        operands = tuple(_now(operand, same) for operand in call.operands)
-        call = _shortened(replace(call, operands=operands), makers)
+        operands = tuple([_now(operand, same) for operand in call.operands])
+        call = _shortened(call.with_values(operands), makers)
         value = _unchanged(call)
         # A result must be a new array, not an input.
         if value is not None and (value.number in makers or call.results[0].number not in results):
@@ -92,6 +92,8 @@ def _with_transposes(call: Call, makers: dict[int, Call]) -> Call:
         if before is not None and _is_transpose(before):
             operands[position] = before.operands[0]
             params[flag] = not params[flag]
+    if params == call.params:
+        return call
     return replace(call, operands=tuple(operands), params=params)
 
 

@@ -1,0 +1,319 @@
+"""Fuse the repeated parts of a long program once.
+
+A loop of the user's Python code is recorded round by round, and equal layers are recorded one after
+the other. Fusion takes longer the more calls it sees at once, so a long program is cut into
+consecutive parts where its calls repeat. Parts that are equal but for the numbers of their values
+share one fused form, whose loops are compiled once. Nothing is fused across the cuts; they are
+placed where the fewest bytes pass from one elementwise call to another.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tapegrad.core.exact_key import exact_key
+from tapegrad.program.fusion.fusion import (
+    CHEAP,
+    MOST_READ,
+    Fused,
+    Takes,
+    fused,
+    is_constant,
+)
+from tapegrad.program.graph.dependence import unused_numbers
+from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
+from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.iteration_spaces import is_view
+from tapegrad.program.graph.repetition import repetitions
+
+LEAST_CALLS = 6000
+"""Shorter programs are fused as a whole, which finds a little more to fuse."""
+
+SHORTEST = 16
+"""The least calls of a part that repeats: several rounds of shorter loops make one part."""
+
+
+def fused_in_parts(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
+    """Return the steps in order, like `fused`; equal parts of a long program are fused once.
+
+    To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
+    """
+    if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
+        return fused(graph, takes, cheap)
+    ranges = _ranges(graph, takes)
+    if len(ranges) == 1:
+        return fused(graph, takes, cheap)
+    parts = _with_copies(graph, ranges, takes)
+    last_part = _last_parts(graph, parts)
+    known: dict[Any, _Form] = {}
+    found: list[Call | Fused] = []
+    for number, calls in enumerate(parts):
+        part = _Part(calls, [v for c in calls for v in c.results if last_part[v.number] > number])
+        key = part.key(takes)
+        form = known.get(key)
+        if form is None:
+            form = known[key] = _Form(part, fused(part.graph(), takes, cheap))
+        found += form.steps_of(part)
+    return found
+
+
+# Where the parts begin
+
+
+def _ranges(graph: Graph, takes: Takes) -> list[range]:
+    """Cut the positions of the calls into consecutive ranges; one range if nothing repeats."""
+    numbers: dict[Any, int] = {}
+    symbols = [
+        numbers.setdefault(_kind(call, takes, _shape_and_dtype), len(numbers))
+        for call in graph.calls
+    ]
+    cuts = {0, len(symbols)}
+    for start, length, period in repetitions(symbols):
+        step = period * -(-SHORTEST // period)
+        if length >= 3 * step:
+            first = start + _best_cut(graph.calls[start : start + 3 * step], step, takes)
+            cuts.update(range(first, start + length + 1, step))
+    ordered = sorted(cuts)
+    return [range(start, stop) for start, stop in itertools.pairwise(ordered)]
+
+
+def _best_cut(calls: Sequence[Call], period: int, takes: Takes) -> int:
+    """Return the position in a round at which the fewest bytes cross between loops.
+
+    `calls` are three rounds; the cut is sought in the second, where values of the round before it
+    are read and values for the round after it are made.
+    """
+    is_fusible = [_is_fusible(call, takes) for call in calls]
+    makers = {value.number: place for place, call in enumerate(calls) for value in call.results}
+    crossing = [0] * (len(calls) + 1)
+    for place, call in enumerate(calls):
+        for value in call.reads if is_fusible[place] else ():
+            maker = makers.get(value.number)
+            if maker is not None and is_fusible[maker]:
+                for cut in range(maker + 1, place + 1):
+                    crossing[cut] += value.nbytes
+    return min(range(period), key=lambda cut: crossing[period + cut])
+
+
+# Values that a part computes for itself
+
+
+def _with_copies(graph: Graph, ranges: Sequence[range], takes: Takes) -> list[list[Call]]:
+    """Return the calls of each part, with its own copies of cheap calls of other parts.
+
+    A loop reads the array behind a view, no array at all for a constant, and computes cheap values
+    again instead of reading them, but only if it sees the calls that make them.
+    """
+    again = _computed_again(graph, takes)
+    numbers = unused_numbers(graph)
+    parts = []
+    for places in ranges:
+        calls = [graph.calls[place] for place in places]
+        made = {value.number for call in calls for value in call.results}
+        parts.append([*_Copies(again, made, numbers).of(calls, takes)])
+    return parts
+
+
+def _computed_again(graph: Graph, takes: Takes) -> dict[int, Call]:
+    """Return the calls whose results other parts compute for themselves, by the results."""
+    stored = {value.number for value in graph.results}
+    for call in graph.calls:
+        if not _is_fusible(call, takes) and not is_view(call) and not is_constant(call):
+            stored.update(value.number for value in call.reads)
+    found: dict[int, Call] = {}
+    costs: dict[int, tuple[int, frozenset[int]]] = {}
+    for call in graph.calls:
+        cost = _cost(call, takes, costs)
+        if cost is None:
+            continue
+        for value in call.results:
+            if value.number not in stored or is_view(call) or is_constant(call):
+                found[value.number], costs[value.number] = call, cost
+    return found
+
+
+def _cost(
+    call: Call, takes: Takes, costs: Mapping[int, tuple[int, frozenset[int]]]
+) -> tuple[int, frozenset[int]] | None:
+    """Return the weight of computing a call again and the values to read; None if it is dear."""
+    if is_constant(call):
+        return 0, frozenset()
+    weight = 0 if is_view(call) else weight_of(call) if _is_fusible(call, takes) else None
+    if weight is None or weight >= HEAVY:
+        return None
+    read: frozenset[int] = frozenset()
+    for value in call.reads:
+        inner = costs.get(value.number, (0, frozenset({value.number})))
+        weight, read = weight + inner[0], read | inner[1]
+    return None if weight > CHEAP or len(read) > MOST_READ else (weight, read)
+
+
+class _Copies:
+    """The copies of calls of other parts in one part."""
+
+    def __init__(self, again: Mapping[int, Call], made: set[int], numbers: Iterator[int]) -> None:
+        self._again, self._made, self._numbers = again, made, numbers
+        self._copies: dict[int, Value] = {}
+        self._calls: list[Call] = []
+
+    def of(self, calls: Sequence[Call], takes: Takes) -> Iterator[Call]:
+        """Yield the copies, and the calls, of which those that may be fused read the copies."""
+        changed = [self._reading(call) if _is_fusible(call, takes) else call for call in calls]
+        yield from self._calls
+        yield from changed
+
+    def _reading(self, call: Call) -> Call:
+        return call.with_values(
+            tuple([self._copy(x) if isinstance(x, Value) else x for x in call.operands])
+        )
+
+    def _copy(self, value: Value) -> Value:
+        """Return the copy of a value that the part computes for itself, or else the value."""
+        known = self._copies.get(value.number)
+        call = None if value.number in self._made else self._again.get(value.number)
+        if known is not None or call is None:
+            return known or value
+        # The costs are small, so the recursion is not deep.
+        operands = call.operands if is_constant(call) else self._reading(call).operands
+        copies = tuple([replace(made, number=next(self._numbers)) for made in call.results])
+        self._calls.append(call.with_values(operands, copies))
+        self._copies.update({v.number: copy for v, copy in zip(call.results, copies)})
+        return self._copies[value.number]
+
+
+def _last_parts(graph: Graph, parts: Sequence[Sequence[Call]]) -> dict[int, int]:
+    """Return, for the number of each value that is made, the last part that needs it."""
+    last = {value.number: -1 for calls in parts for call in calls for value in call.results}
+    for number, calls in enumerate(parts):
+        last.update((value.number, number) for call in calls for value in call.reads)
+    last.update((value.number, len(parts)) for value in graph.results)
+    return last
+
+
+# Parts and their fused form
+
+
+class _Part:
+    """Consecutive calls, and the values among their results that later parts need."""
+
+    def __init__(self, calls: Sequence[Call], outputs: Sequence[Value]) -> None:
+        self.calls, self._outputs = tuple(calls), tuple(outputs)
+        appearing = {v.number: v for call in calls for v in (*call.reads, *call.results)}
+        self.values = [*appearing.values()]
+        """All values in the order in which they appear."""
+        self._places = {number: place for place, number in enumerate(appearing)}
+
+    def key(self, takes: Takes) -> Any:
+        """Return what fusion depends on: equal parts have equal keys."""
+        regions: dict[int, int] = {0: 0}
+        calls = []
+        for call in self.calls:
+            kind = _kind(call, takes, self.place_of)
+            made = tuple([self.place_of(value) for value in call.results])
+            calls.append((kind, made, regions.setdefault(call.region, len(regions))))
+        return (
+            tuple(calls),
+            tuple([self.place_of(value) for value in self._outputs]),
+            tuple([_shape_and_dtype(value) for value in self.values]),
+        )
+
+    def place_of(self, value: Value) -> int:
+        return self._places[value.number]
+
+    def graph(self) -> Graph:
+        made = {value.number for call in self.calls for value in call.results}
+        given = tuple(value for value in self.values if value.number not in made)
+        return Graph(given, {}, {}, self.calls, self._outputs)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A fused loop of a part, by the places of its values and calls."""
+
+    step: Fused
+    reads: tuple[int, ...]
+    results: tuple[int, ...]
+    calls: tuple[int, ...]
+
+
+class _Form:
+    """The steps of a part, for all parts with the same key."""
+
+    def __init__(self, part: _Part, steps: Sequence[Call | Fused]) -> None:
+        positions = {id(call): position for position, call in enumerate(part.calls)}
+        self._part = part
+        self._steps: list[int | Call | _Loop] = []
+        for step in steps:
+            if isinstance(step, Call):  # a call of the part, or one that fills an array
+                self._steps.append(positions.get(id(step), step))
+            else:
+                self._steps.append(
+                    _Loop(
+                        step,
+                        tuple(map(part.place_of, step.reads)),
+                        tuple(map(part.place_of, step.results)),
+                        tuple(positions[id(call)] for call in step.calls),
+                    )
+                )
+
+    def steps_of(self, part: _Part) -> Iterator[Call | Fused]:
+        """Yield the steps with the values of a part."""
+        values = part.values
+        for step in self._steps:
+            if isinstance(step, int):
+                yield part.calls[step]
+            elif isinstance(step, _Loop):
+                yield Fused(
+                    step.step.loop,
+                    tuple([values[place] for place in step.reads]),
+                    tuple([values[place] for place in step.results]),
+                    tuple([part.calls[position] for position in step.calls]),
+                )
+            else:
+                yield replace(
+                    step,
+                    operands=tuple([
+                        values[self._part.place_of(operand)]
+                        if isinstance(operand, Value)
+                        else operand
+                        for operand in step.operands
+                    ]),
+                    results=tuple([values[self._part.place_of(v)] for v in step.results]),
+                )  # fmt: skip
+
+
+def _is_fusible(call: Call, takes: Takes) -> bool:
+    """Whether a call may become part of a loop, and reads elements."""
+    is_known = call.primitive.by_element or is_combining(call)
+    return is_known and not is_constant(call) and takes(call)
+
+
+def _kind(call: Call, takes: Takes, describe: Callable[[Value], Any]) -> Any:
+    """Return what fusion sees of a call; `describe` tells of its operands.
+
+    The params of calls that cannot be part of a loop do not matter.
+    """
+    operands = tuple([
+        describe(operand) if isinstance(operand, Value) else exact_key(operand)
+        for operand in call.operands
+    ])  # fmt: skip
+    is_taken = takes(call)
+    matters = is_taken and (call.primitive.by_element or is_combining(call) or is_constant(call))
+    params = _params(call) if matters else None
+    return call.primitive.name, call.array_type, is_taken, is_view(call), params, operands
+
+
+def _params(call: Call) -> Any:
+    key = tuple([(name, exact_key(value)) for name, value in call.params.items()])
+    try:
+        hash(key)
+    except TypeError:
+        return id(call)  # equal to no other call's
+    return key
+
+
+def _shape_and_dtype(value: Value) -> Any:
+    return value.shape, value.dtype.str, value.device
