@@ -5,5 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
 ensure_venv dev
-static_checks
+style_checks
+step "mypy" "$PYTHON" -m mypy
 finish

@@ -13,10 +13,12 @@ ensure_venv dev
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 # Compiled loops of the tests' programs, kept for the next run.
 export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
-static_checks
+style_checks
+start_type_checks
 step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
 # Results must not depend on the engine; a minute of tests without it.
 [ $# -gt 0 ] || step "plain" bash ci/plain.sh
+step "mypy" finish_type_checks
 echo "== GPU report (for information)"
 "$PYTHON" ci/gpu_report.py --check || true
 finish

@@ -35,7 +35,7 @@ def test_protocol() -> None:
     check_protocol(get_backend("strict"))
 
 
-@pytest.mark.parametrize("sample", affordable(all_samples(), one_in=6), ids=repr)
+@pytest.mark.parametrize("sample", affordable(all_samples(), one_in=12), ids=repr)
 def test_sample(sample: Sample) -> None:
     check_sample(sample)
 
