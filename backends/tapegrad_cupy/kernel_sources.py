@@ -32,7 +32,7 @@ from tapegrad_cupy.kernels.casting import multi_casts
 from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
 from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
-from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter
+from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.loops import examples as loop_examples
 from tapegrad_cupy.kernels.products import small
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
@@ -77,6 +77,7 @@ MODULES: tuple[ModuleType, ...] = (
     row_updates,
     rows,
     scatter,
+    searching,
     shape,
     small,
     special,

@@ -114,3 +114,18 @@ def test_parts_along_an_axis_are_views(number: int, axis: int) -> None:
 def test_parts_of_nothing_are_empty() -> None:
     for x in (cupy.zeros(0).reshape(3, 0), cupy.zeros((3, 0)), cupy.zeros(0).reshape(3, 2, 0)):
         assert [part.shape for part in joins.unstack(x, axis=0)] == [x.shape[1:]] * 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("number", range(len(VIEWS)))
+def test_a_roll_moves_elements_as_numpy_does(dtype: Any, number: int) -> None:
+    x = VIEWS[number](values(dtype))
+    for shift in range(-9, 10, 3):
+        axes = tuple(range(x.ndim))
+        shifts = tuple(shift + k for k in axes)
+
+        found = copies.roll(x, shift=shifts, axis=axes)
+
+        expected = np.roll(x.get(), shifts, axes) if axes else x.get()
+        assert found.get().tobytes() == np.ascontiguousarray(expected).tobytes()
+        assert found.data.ptr != x.data.ptr or not x.size

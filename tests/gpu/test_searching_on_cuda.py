@@ -31,3 +31,23 @@ def test_what_is_no_number_comes_last() -> None:
         found = tf.searchsorted(tf.constant(sequence), tf.constant(values))
 
     np.testing.assert_array_equal(found.numpy(), np.searchsorted(sequence, values))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    "dtypes", [("float32", "float32"), ("int64", "float64"), ("bfloat16",) * 2, ("uint8",) * 2]
+)
+@pytest.mark.parametrize("shape", [(3, 5, 40), (1, 1), (4, 0), (300, 1000)])
+def test_each_row_is_searched_in_its_own_sequence(shape, dtypes, side) -> None:
+    rng = np.random.default_rng(len(shape))
+    sequences = np.sort(rng.integers(0, 90, shape), axis=-1)
+    values = rng.integers(0, 100, (*shape[:-1], 17))
+
+    with tf.device("cuda:0"):
+        given = [tf.cast(tf.constant(x), dtype) for x, dtype in zip((sequences, values), dtypes)]
+        found = tf.searchsorted(*given, side, "int64").numpy()
+
+    expected = np.empty_like(values)
+    for place in np.ndindex(*shape[:-1]):
+        expected[place] = np.searchsorted(sequences[place], values[place], side)
+    np.testing.assert_array_equal(found, expected)

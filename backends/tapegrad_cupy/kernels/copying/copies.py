@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cupy
@@ -88,6 +88,28 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return view
 
 
+def roll(x: Array, *, shift: Sequence[int], axis: Sequence[int]) -> Array:
+    """Return a copy whose elements are moved along axes, the last ones to the front.
+
+    CuPy's function reads the shifts on the host, so that a CUDA graph could not hold it.
+    """
+    result = x
+    for places, along in zip(shift, axis):
+        moved = places % max(1, x.shape[along])
+        if moved:
+            result = _rolled(result, moved, along)
+    return contiguous_copy(x) if result is x else result
+
+
+def _rolled(x: Array, places: int, axis: int) -> Array:
+    result = cupy.ndarray(x.shape, x.dtype)
+    before = (slice(None),) * axis
+    if x.size:
+        copy_into(result[(*before, slice(places, None))], x[(*before, slice(None, -places))])
+        copy_into(result[(*before, slice(None, places))], x[(*before, slice(-places, None))])
+    return result
+
+
 def _launcher(x: Array, target: Array, low_bits: int) -> Callable[[int, int], None] | None:
     """Return the launch for arrays of these layouts, or None if the kernel does not take them."""
     itemsize = x.dtype.itemsize
@@ -141,4 +163,4 @@ def variants() -> Iterator[Source]:
                 yield Source(f"copy rank {rank} by {unit} bytes, {index}", text)
 
 
-KERNELS = {"reshape": reshape}
+KERNELS = {"reshape": reshape, "roll": roll}
