@@ -23,15 +23,18 @@ ON_THE_HOST = (
 )
 """Single tests that cannot hold on a GPU as they are written; the report lists them."""
 
-# About the host, without a device, or with a counterpart in tests/gpu.
+# About the host, without a device, or with a counterpart in tests/gpu. Translations into other
+# libraries are compared on the host, and scripts that get peers choose the CPU themselves;
+# tests/gpu/test_bench_peers_on_cuda.py runs the peers on a GPU.
 FILES_ON_THE_HOST = tuple(
     f"tests/api/test_{name}.py"
     for name in (
         "backend_registry", "bad_input", "bench", "bench_cheats", "bench_evidence", "bench_keras",
-        "bench_reports", "bench_results", "bench_workloads", "casts_ahead", "compute_gradient",
-        "extend", "faces", "function", "generic_kernels", "interop", "interrupts", "memory_info",
-        "nest", "optimizers", "optimizers_in_functions", "sweep_as_on_a_device", "transfers",
-        "translation", "wrong_calls", "zoo", "zoo_contenders", "zoo_record",
+        "bench_reports", "bench_results", "bench_scripts", "bench_workloads", "casts_ahead",
+        "compute_gradient", "extend", "faces", "function", "generic_kernels", "interop",
+        "interrupts", "memory_info", "nest", "optimizers", "optimizers_in_functions",
+        "sweep_as_on_a_device", "transfers", "translation", "translation_table", "wrong_calls",
+        "zoo", "zoo_contenders", "zoo_record",
     )
 )  # fmt: skip
 
