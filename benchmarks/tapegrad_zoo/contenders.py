@@ -317,7 +317,7 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
     def reset() -> None:
         with torch.no_grad():
             for name, value in params.items():
-                value.copy_(torch.from_numpy(values[name]))
+                value.copy_(torch.from_numpy(np.asarray(values[name])))
         if optimizer is not None:
             graphs.forget_updates(optimizer)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tapegrad_bench.counters import host_bytes
+from tapegrad_bench.evidence import Evidence
 from tapegrad_zoo.check import check
 from tapegrad_zoo.contenders import Timed, make
 from tapegrad_zoo.program import Cost, Entry, entries
@@ -85,6 +86,11 @@ class Session:
         assert self._timed is not None
         peak = self._peak()  # first: reading the recorded program needs memory, too
         return Usage(peak, self._timed.needed())
+
+    def evidence(self) -> Evidence:
+        """Run the first steps once more, by the step that was timed; return what they computed."""
+        assert self._timed is not None
+        return self._timed.evidence()
 
 
 def find(name: str) -> Entry:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.adapters import reason_absent
+from tapegrad_bench.evidence import Evidence, verdicts
 from tapegrad_bench.process import TooSlowError, Worker, WorkerError
 from tapegrad_bench.results import Cell, Size, Status
 from tapegrad_zoo.contenders import MODES
@@ -24,11 +25,20 @@ PATIENCE = 300.0
 SETTINGS = {"TAPEGRAD_TF32": "1", "CUPY_TF32": "1"}
 """TensorFloat-32 is allowed everywhere, as it is by default in JAX."""
 
+COMPILED = ("compile", "graph")
+"""Modes of torch that need the same compilation."""
+
 LEAST = 5
 """Turns that a contender has at least."""
 
 TOLERANCE = {"float64": 1e-6, "float32": 2e-3, "bfloat16": 5e-2}
 """The relative difference of first losses that is allowed at the size that is timed."""
+
+ARRAY_TOLERANCE = {"float64": 1e-5, "float32": 2e-2, "bfloat16": 0.3}
+"""The relative difference of results and gradients that is allowed at that size.
+
+Products in TensorFloat-32 have ten significant bits. A gradient that is missing is off by 1.
+"""
 
 Contenders = Sequence[tuple[str, str]]
 
@@ -96,13 +106,17 @@ class Competitor:
     reason: str = ""
     ready: Ready | None = None
     usage: Usage | None = None
+    evidence: Evidence | None = None
     times: list[float] = field(default_factory=list)
+    is_late: bool = False
+    """Whether it gave no answer in time."""
 
     def ask(self, clock: Clock, name: str, *arguments: object) -> Any:
         """Ask its process for something; one that fails is out."""
         try:
             return clock.request(self.process, name, *arguments)
         except WorkerError as error:
+            self.is_late = isinstance(error, TooSlowError)
             self.end(Status.FAILED, str(error))
             return None
 
@@ -141,18 +155,19 @@ class Row:
 
     def prepare(self, checker: Worker) -> None:
         """Check the program and make the first calls."""
-        self._exclude(checker)
+        self._exclude_absent()
         if self.contest.side_by_side == 1:
-            return self._first_calls(_running(self._found))
+            self._exclude_wrong(checker)
+            self._first_calls(_running(self._found))
+            return
         # The modes of a library stay in their order: torch keeps what it has compiled in files.
-        libraries = {one.library for one in _running(self._found)}
-        queues = [
-            [one for one in _running(self._found) if one.library == library]
-            for library in libraries
-        ]
-        with ThreadPoolExecutor(max(1, len(queues))) as pool:
-            list(pool.map(self._first_calls, queues))
-        return None
+        queues: dict[str, list[Competitor]] = {}
+        for one in _running(self._found):
+            queues.setdefault(one.library, []).append(one)
+        with ThreadPoolExecutor(1 + len(queues)) as pool:
+            checking = pool.submit(self._complaint, checker)
+            list(pool.map(self._first_calls, queues.values()))
+            self._end_all(checking.result())
 
     def cells(self) -> list[Cell]:
         """Time the steps and return one cell per contender."""
@@ -160,8 +175,12 @@ class Row:
         self._take_turns()
         for one in _running(found):
             one.usage = one.ask(self.clock, "finish")
+        for one in _running(found):
+            one.evidence = one.ask(self.clock, "evidence")
         self.stop()
-        errors = _check_losses(found, self.entry.program.dtypes[self.contest.device])
+        dtype = self.entry.program.dtypes[self.contest.device]
+        errors = _check_losses(found, dtype)
+        _check_evidence(found, dtype)
         needs = [one.usage.needed for one in found if one.usage and one.usage.needed]
         return [self._cell(one, errors.get(id(one)), next(iter(needs), None)) for one in found]
 
@@ -170,22 +189,36 @@ class Row:
         for one in self._found:
             one.process.stop()
 
-    def _exclude(self, checker: Worker) -> None:
-        """Take out what is not installed, and all if the versions of a program differ."""
+    def _exclude_absent(self) -> None:
+        """Take out what is not installed."""
         for one in self._found:
             absent = reason_absent(one.library)
             if absent is not None:
                 one.end(Status.ABSENT, absent)
+
+    def _exclude_wrong(self, checker: Worker) -> None:
+        """Take out all if the versions of a program differ: it is never timed then."""
+        self._end_all(self._complaint(checker))
+
+    def _complaint(self, checker: Worker) -> str:
         present = tuple(dict.fromkeys(one.library for one in _running(self._found)))
-        complaint = _complaint(self.entry, present, checker, self.clock)
-        if complaint:  # a program that disagrees with its peers is never timed
-            for one in _running(self._found):
-                one.end(Status.WRONG, complaint)
+        return _complaint(self.entry, present, checker, self.clock)
+
+    def _end_all(self, complaint: str) -> None:
+        for one in _running(self._found) if complaint else ():
+            one.end(Status.WRONG, complaint)
 
     def _first_calls(self, found: Sequence[Competitor]) -> None:
+        stalled: set[str] = set()
+        """Libraries whose compiler was not ready in time, in whatever mode."""
         for one in found:
+            if one.mode in COMPILED and one.library in stalled:
+                one.end(Status.FAILED, "Another mode of it was not compiled in time.")
+                continue
             arguments = (self.entry.name, one.library, one.mode, self.contest.seconds)
             one.ready = one.ask(self.clock, "prepare", *arguments)
+            if one.is_late and one.mode in COMPILED:
+                stalled.add(one.library)
 
     def _take_turns(self) -> None:
         """Time some steps of each in turn, so that a busy machine slows all of them alike."""
@@ -258,6 +291,20 @@ def _check_losses(found: Sequence[Competitor], dtype: str) -> dict[int, float]:
             reason = f"Its first loss is {loss:.6g}, that of the others {expected:.6g}."
             one.end(Status.WRONG, reason)
     return errors
+
+
+def _check_evidence(found: Sequence[Competitor], dtype: str) -> None:
+    """Take out contenders whose timed step gives other results than those of most libraries."""
+    shown = {
+        f"{one.library} {one.mode}": (one.library, one.evidence)
+        for one in _running(found)
+        if one.evidence is not None
+    }
+    judged = verdicts(ARRAY_TOLERANCE, dtype, shown)
+    for one in _running(found):
+        judgement = judged.get(f"{one.library} {one.mode}")
+        if judgement is not None and judgement.complaint:
+            one.end(Status.WRONG, f"After the timing: {judgement.complaint}")
 
 
 def _rounded(value: float) -> float:

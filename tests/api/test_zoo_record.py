@@ -9,6 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.errors import ArgumentError
+from tapegrad_bench.evidence import Evidence, digest
 from tapegrad_bench.process import TooSlowError, WorkerError
 from tapegrad_bench.results import Ceiling, Status
 from tapegrad_zoo import readme, record, row, runner
@@ -38,8 +39,9 @@ NEEDED = Cost(bytes=2e6, operations=4e6)
 class Process:
     """Stands in for all processes: answers from a table of seconds and losses."""
 
-    def __init__(self, times=None, losses=None, complaints=()):
+    def __init__(self, times=None, losses=None, complaints=(), results=None):
         self.times, self.losses, self.complaints = times or {}, losses or {}, list(complaints)
+        self.results = results or {}
         self.asked = []
 
     def answer(self, contender, name, *arguments, timeout=None):
@@ -54,6 +56,9 @@ class Process:
             raise seconds
         if name == "prepare":
             return Ready(0.5, self.losses.get(library, 1.0))
+        if name == "evidence":
+            result = self.results.get((program, library), self.results.get(library, 1.0))
+            return Evidence(({"the result": digest(np.array([result, 2.0]))},))
         return (
             seconds if name == "turn" else Usage(2**20, NEEDED if library == "tapegrad" else None)
         )
@@ -159,6 +164,32 @@ def test_a_contender_whose_loss_is_wrong_has_no_time(zoo):
     cells = {cell.contender: cell for cell in ours.record.run.cells}
     assert cells["tapegrad function"].status is Status.WRONG
     assert cells["tapegrad function"].reason == "Its first loss is 1.1, that of the others 1."
+    assert cells["jax jit"].status is Status.OK
+
+
+def test_a_step_whose_results_are_wrong_after_the_timing_has_no_time(zoo):
+    ours = zoo(Process(results={"tapegrad": 1.5}))
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.run.cells}
+    assert cells["tapegrad function"].status is Status.WRONG
+    assert cells["tapegrad function"].reason.startswith("After the timing: It disagrees with jax")
+    assert cells["jax jit"].status is cells["torch eager"].status is Status.OK
+
+
+def test_a_mode_that_needs_what_was_not_compiled_in_time_is_not_tried(zoo, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(row.time, "monotonic", lambda: now[0])
+    process = SlowProcess(now, (PROGRAMS[0].name, "torch"))
+    modes = [*MODES[:2], ("torch", "compile"), ("torch", "graph")]
+
+    ours = zoo(process, modes=modes)
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.run.cells}
+    assert cells["torch compile"].reason == "no answer within 10 seconds"
+    assert cells["torch graph"].reason == "Another mode of it was not compiled in time."
     assert cells["jax jit"].status is Status.OK
 
 

@@ -128,7 +128,9 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
 
     def encoded(p: Arrays, source: Any) -> Any:
         xs, bias = functional.embedding(source, p["source_words"]), p["encoder_bias"]
-        weights = [p["encoder_inputs"].T, p["encoder_states"].T, bias, torch.zeros_like(bias)]
+        # cuDNN takes no transposed views.
+        matrices = [p[f"encoder_{kind}"].T.contiguous() for kind in ("inputs", "states")]
+        weights = [*matrices, bias, torch.zeros_like(bias)]
         start = xs.new_zeros(1, xs.shape[0], dims["units"])
         return torch.rnn_tanh(xs, start, weights, True, 1, 0.0, True, False, True)[0]
 

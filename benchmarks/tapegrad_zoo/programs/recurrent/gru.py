@@ -109,7 +109,9 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
     def run(p: Arrays, name: str, x: Any) -> Any:
         """Return the states of a GRU that starts with zeros; the time is the first axis."""
         c = functional.pad(p[f"c_{name}"], (2 * units, 0))
-        weights = [p[f"w_{name}"].T, p[f"u_{name}"].T, p[f"b_{name}"], c]
+        # cuDNN takes no transposed views.
+        matrices = [p[f"{kind}_{name}"].T.contiguous() for kind in "wu"]
+        weights = [*matrices, p[f"b_{name}"], c]
         start = x.new_zeros(1, x.shape[1], units)
         return torch.gru(x, start, weights, True, 1, 0.0, True, False, False)[0]
 

@@ -95,7 +95,9 @@ def on_torch(dims: Dims, half: Half) -> Callable[[Arrays, Arrays], Any]:
         weights = []
         for layer in range(LAYERS):
             bias = p[f"bias{layer}"]
-            weights += [p[f"inputs{layer}"].T, p[f"states{layer}"].T, bias, torch.zeros_like(bias)]
+            # cuDNN takes no transposed views.
+            matrices = [p[f"{kind}{layer}"].T.contiguous() for kind in ("inputs", "states")]
+            weights += [*matrices, bias, torch.zeros_like(bias)]
         h, c = batch["state"].transpose(0, 1).contiguous()
         xs, _, _ = torch.lstm(xs, (h, c), weights, True, LAYERS, 0.0, True, False, False)
         logits = xs @ p["words"].T + p["bias"]
