@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tapegrad_bench.evidence import Evidence, compare, digest
-from tapegrad_bench.reference import CHECKED_STEPS
-from tapegrad_zoo.contenders import make
+from tapegrad_zoo.contenders import CHECKED_STEPS, make
 from tapegrad_zoo.program import Cost, Kind, Optimizer, Program
 
 TIGHT = {"float64": 1e-12}
