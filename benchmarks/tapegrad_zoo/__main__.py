@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.report_terminal import write_tables
+from tapegrad_zoo.contenders import BATCHES
 from tapegrad_zoo.page import write_page
 from tapegrad_zoo.program import Entry, entries
 from tapegrad_zoo.record import Half, place_of
@@ -24,7 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = shard(chosen(options.names, options.half), *_shard(options.shard))
     modes = contenders([word for word in options.peers.split(",") if word], options.device)
     contest = Contest(
-        options.device, options.threads, modes, options.seconds, max(1, options.side_by_side)
+        options.device,
+        options.threads,
+        modes,
+        options.seconds,
+        max(1, options.side_by_side),
+        options.batches,
     )
     folder = Path("tapegrad-bench")
     path = options.record or folder / f"zoo-{options.device}.json"
@@ -80,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", default="jax,torch", metavar="LIST", help="jax, torch:eager, ... (jax,torch)")
     add("--budget", type=float, default=480.0, metavar="SECONDS", help="of this command (480)")
     add("--seconds", type=float, default=1.0, help="for the steps of one contender (1)")
+    add("--batches", choices=BATCHES, default="device", help="host: arrays of NumPy at each step")
     add("--side-by-side", type=int, default=1, metavar="N", help="programs in first calls (1)")
     add("--threads", type=int, default=1, metavar="N", help="for each library on the CPU (1)")
     add("--record", type=Path, metavar="FILE", help="(tapegrad-bench/zoo-DEVICE.json)")

@@ -103,10 +103,18 @@ def _digest(array: np.ndarray) -> Digest:
     return digest(array.astype(np.float64))
 
 
-def make(library: str, mode: str, program: Program, device: str) -> Timed:
-    """Bring the data to a device, "cpu" or "cuda", and return the step."""
+BATCHES = ("device", "host")
+"""Where the batches are when a step gets them: arrays of its library, or arrays of NumPy."""
+
+
+def make(library: str, mode: str, program: Program, device: str, batches: str = "device") -> Timed:
+    """Bring the data to a device, "cpu" or "cuda", and return the step.
+
+    With batches on the "host" each step gets arrays of NumPy, in the way that its library
+    recommends.
+    """
     maker = {"tapegrad": _in_tapegrad, "jax": _in_jax, "torch": _in_torch}[library]
-    return maker(mode, program, device)
+    return maker(mode, program, device, batches == "host")
 
 
 def _cast(values: Values, dtype: str) -> Values:
@@ -130,14 +138,16 @@ def _first(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) else result
 
 
-def _in_tapegrad(mode: str, program: Program, device: str) -> Timed:
+def _in_tapegrad(mode: str, program: Program, device: str, is_host: bool) -> Timed:
     import tapegrad as tf
 
     values, drawn, is_half = _drawn(program, device)
     half = (lambda x: tf.cast(x, "bfloat16")) if is_half else (lambda x: x)
     with tf.device(device):
         variables = {name: tf.Variable(value) for name, value in values.items()}
-        batches = [{k: tf.constant(v) for k, v in batch.items()} for batch in drawn]
+        batches: list[Any] = drawn
+        if not is_host:
+            batches = [{k: tf.constant(v) for k, v in batch.items()} for batch in drawn]
         function = program.on_tapegrad(program.sizes[device], half)
     rule = program.optimizer
     optimizer = None if rule is None else _tapegrad_optimizer(rule)
@@ -158,10 +168,11 @@ def _in_tapegrad(mode: str, program: Program, device: str) -> Timed:
             importlib.import_module("cupy").cuda.Device().synchronize()
 
     run: Any = tf.function(step) if mode == "function" else step
+    converts = is_host and mode == "eager"  # a function takes arrays of NumPy itself
 
     def on_device(batch: Arrays) -> Any:
         with tf.device(device):
-            return run(batch)
+            return run({k: tf.constant(v) for k, v in batch.items()} if converts else batch)
 
     def needed() -> Cost | None:
         if mode != "function":
@@ -207,7 +218,7 @@ def _number(result: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _in_jax(mode: str, program: Program, device: str) -> Timed:
+def _in_jax(mode: str, program: Program, device: str, is_host: bool) -> Timed:
     import jax
     import jax.numpy as jnp
 
@@ -217,7 +228,9 @@ def _in_jax(mode: str, program: Program, device: str) -> Timed:
     half = (lambda x: x.astype(jnp.bfloat16)) if is_half else (lambda x: x)
     function = program.on_jax(program.sizes[device], half)
     place = jax.devices("cpu" if device == "cpu" else "gpu")[0]
-    batches = [{k: jax.device_put(v, place) for k, v in batch.items()} for batch in drawn]
+    batches: list[Any] = drawn  # jit takes arrays of NumPy itself
+    if not is_host:
+        batches = [{k: jax.device_put(v, place) for k, v in batch.items()} for batch in drawn]
     rule = program.optimizer
     number = 0 if rule is None else {"sgd": 0, "momentum": 1, "adam": 2}[rule.name]
 
@@ -283,7 +296,7 @@ def _updated(xp: Any, rule: Optimizer, p: Any, g: Any, slots: Any, count: Any) -
     return (p - rate * m / (xp.sqrt(v) + rule.epsilon)).astype(p.dtype), [m, v]
 
 
-def _in_torch(mode: str, program: Program, device: str) -> Timed:
+def _in_torch(mode: str, program: Program, device: str, is_host: bool) -> Timed:
     import torch
 
     graphs = importlib.import_module("tapegrad_bench.adapters.torch_graph")
@@ -294,7 +307,10 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
     values, drawn, is_half = _drawn(program, device)
     half = (lambda x: x.to(torch.bfloat16)) if is_half else (lambda x: x)
     params = {k: torch.nn.Parameter(torch.tensor(v, device=device)) for k, v in values.items()}
-    batches = [{k: torch.tensor(v, device=device) for k, v in batch.items()} for batch in drawn]
+    home = "cpu" if is_host else device
+    batches = [{k: torch.tensor(v, device=home) for k, v in batch.items()} for batch in drawn]
+    if is_host and device != "cpu":  # as a DataLoader with pin_memory=True gives them
+        batches = [{k: v.pin_memory() for k, v in batch.items()} for batch in batches]
     function: Any = program.on_torch(program.sizes[device], half)
     if mode != "eager":
         function = torch.compile(function, dynamic=False)
@@ -326,7 +342,11 @@ def _in_torch(mode: str, program: Program, device: str) -> Timed:
             graphs.forget_updates(optimizer)
 
     run = _captured_at_first_call(graphs.Captured, step, reset) if mode == "graph" else step
-    each, rewind = in_turn(run, [(batch,) for batch in batches])
+
+    def on_device(batch: Arrays) -> Any:
+        return run({k: v.to(device, non_blocking=True) for k, v in batch.items()})
+
+    each, rewind = in_turn(on_device if is_host else run, [(batch,) for batch in batches])
 
     def restart() -> None:
         rewind()

@@ -57,11 +57,13 @@ class Session:
         """Return how the versions of a program differ."""
         return check(find(name), libraries)
 
-    def prepare(self, name: str, library: str, mode: str, seconds: float) -> Ready:
+    def prepare(
+        self, name: str, library: str, mode: str, seconds: float, batches: str = "device"
+    ) -> Ready:
         """Make the first call and warm up; all turns together shall take about `seconds`."""
         importlib.import_module(library)
         self._peak = peak_memory(library, self._device)
-        timed = self._timed = make(library, mode, find(name).program, self._device)
+        timed = self._timed = make(library, mode, find(name).program, self._device, batches)
         start = time.perf_counter()
         result = timed.step()
         timed.synchronize(result)

@@ -30,6 +30,8 @@ def written(records: Mapping[str, Record]) -> str:
         for name, record in found.items():
             run = record.run
             facts = f"Measured at revision {run.commit}, {run.started[:10]}."
+            if record.batches == "host":
+                facts += " Each step got its batch as arrays of NumPy."
             remark = f" {record.remark}" if record.remark else ""
             tables = [markdown_table(table) for table in tables_of(record)]
             parts.append(f"### Zoo: {name}\n\n{facts}{remark}\n\n" + "\n".join(tables))

@@ -58,6 +58,8 @@ class Record:
     """By the name of the program, which is the workload of its cells."""
     remark: str = ""
     """What a reader has to know about the circumstances."""
+    batches: str = "device"
+    """Where the batches were when a step got them, "device" or "host"."""
     schema: int = SCHEMA
 
     def cells_of(self, program: str) -> list[Cell]:
@@ -101,7 +103,11 @@ def differences(kept: Record, other: Record) -> str:
 def _conditions(record: Record) -> dict[str, Any]:
     """Return what has to be the same in all rows of a record, by name."""
     run = record.run
-    facts = {"digest of the sources": run.digest[:12], "device": record.device}
+    facts = {
+        "digest of the sources": run.digest[:12],
+        "device": record.device,
+        "batches on the": record.batches,
+    }
     return {**facts, **to_plain(run.machine), **run.versions}
 
 

@@ -141,6 +141,8 @@ class Contest:
     """How long the steps of one contender are timed."""
     side_by_side: int = 1
     """How many programs make their first calls at the same time; steps are timed one by one."""
+    batches: str = "device"
+    """Where the batches are when a step gets them, "device" or "host"."""
 
 
 class Row:
@@ -215,7 +217,8 @@ class Row:
             if one.mode in COMPILED and one.library in stalled:
                 one.end(Status.FAILED, "Another mode of it was not compiled in time.")
                 continue
-            arguments = (self.entry.name, one.library, one.mode, self.contest.seconds)
+            contest = self.contest
+            arguments = (self.entry.name, one.library, one.mode, contest.seconds, contest.batches)
             one.ready = one.ask(self.clock, "prepare", *arguments)
             if one.is_late and one.mode in COMPILED:
                 stalled.add(one.library)

@@ -120,7 +120,7 @@ def _present(contest: Contest, remark: str) -> Record:
         commit=current_commit(),
         digest=source_digest(more=["tapegrad_zoo"]),
     )
-    return Record(run, contest.device, remark=remark)
+    return Record(run, contest.device, remark=remark, batches=contest.batches)
 
 
 def _gpu(device: str) -> Gpu | None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tapegrad as tf
 from tapegrad_bench.evidence import Evidence, compare, digest
-from tapegrad_zoo.contenders import CHECKED_STEPS, make
+from tapegrad_zoo.contenders import BATCHES, CHECKED_STEPS, make
 from tapegrad_zoo.program import Cost, Kind, Optimizer, Program
 
 TIGHT = {"float64": 1e-12}
@@ -114,3 +115,27 @@ def test_another_result_is_another_evidence():
     halved = replace(found, movements=tuple(digest(0.4 * d.sketch) for d in found.movements))
 
     assert compare(TIGHT, "float64", halved, found).complaint.startswith("The update of the para")
+
+
+@pytest.mark.parametrize("mode", ["eager", "function"])
+def test_batches_on_the_host_give_the_same_results(mode):
+    made = program(Kind.TRAINING, "adam")
+
+    found, known = (make("tapegrad", mode, made, "cpu", place).evidence() for place in BATCHES)
+
+    assert compare(TIGHT, "float64", found, known).complaint == ""
+
+
+def test_a_function_gets_batches_on_the_host_as_arrays_of_numpy(monkeypatch):
+    seen = []
+    function = tf.function
+
+    def noting(step):
+        recorded = function(step)
+        return lambda batch: seen.append(type(batch["x"])) or recorded(batch)
+
+    monkeypatch.setattr(tf, "function", noting)
+
+    make("tapegrad", "function", program(Kind.GRADIENT), "cpu", "host").step()
+
+    assert seen == [np.ndarray]

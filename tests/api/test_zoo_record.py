@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_contenders_take_turns(zoo):
     zoo(process).run(PROGRAMS[:1], 60, lambda words: None)
 
     asked = [words for words in process.asked if words[0] == "turn"]
-    turns = [(library, mode) for name, *_, library, mode, _ in asked]
+    turns = [(library, mode) for _, _, library, mode, *_ in asked]
     assert turns[: 2 * len(MODES)] == [*MODES, *MODES]
 
 
@@ -299,6 +300,15 @@ def test_a_record_of_something_else_is_refused_with_a_sentence(zoo, tmp_path, ch
         zoo(Process())
 
 
+def test_rows_with_batches_elsewhere_are_refused(zoo, tmp_path):
+    ours = zoo(Process())
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+    record.save(replace(ours.record, batches="host"), tmp_path / "zoo.json")
+
+    with pytest.raises(ArgumentError, match=r"cannot be merged .*: batches on the device and host"):
+        zoo(Process())
+
+
 def test_shards_in_two_files_become_one_record(zoo, tmp_path):
     zoo(Process(), "one.json").run(PROGRAMS[0:1], 60, lambda words: None)
     zoo(Process(), "two.json").run(PROGRAMS[1:2], 60, lambda words: None)
@@ -392,11 +402,16 @@ def test_rows_that_are_not_gathered_do_not_count():
     assert found.bytes == 4 * (2 * 16 + 2 * 16) + indices
 
 
-def test_a_process_times_a_program_and_tells_what_it_needs():
-    session = Session("cpu")
+@pytest.fixture
+def session():
+    """What a process of the zoo does; it switches the garbage collector off."""
+    yield Session("cpu")
+    gc.enable()
 
+
+def test_a_process_times_a_program_and_tells_what_it_needs(session):
     ready = session.prepare("huber_library", "tapegrad", "function", 0.01)
-    seconds, usage = session.turn(), session.finish()
+    seconds, usage, evidence = session.turn(), session.finish(), session.evidence()
 
     program = ENTRIES["huber_library"].program
     params, (batch,) = program.draw("cpu")
@@ -405,6 +420,8 @@ def test_a_process_times_a_program_and_tells_what_it_needs():
     assert 0 < seconds < ready.first_seconds
     assert usage.needed is not None
     assert usage.needed.bytes >= data
+    gradients = [f"the gradient of {name}" for name in params]
+    assert {*evidence.outputs[0]} == {"the loss", *gradients}
 
 
 # Reports.
