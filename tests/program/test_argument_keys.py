@@ -263,7 +263,7 @@ def test_objects_are_compared_by_identity() -> None:
 def test_the_program_of_an_object_ends_with_it() -> None:
     f, runs = counted(lambda x, thing: x * thing.value)
     for k in range(50):  # ids are used again
-        assert float(f(tf.constant(1.0), Loud(float(k)))) == k
+        assert float(f(tf.constant(1.0), Loud(float(k % 3)))) == k % 3
     gc.collect()
     assert "with 0 programs" in repr(f)
     assert len(runs) == 50
@@ -279,7 +279,7 @@ def test_objects_without_weak_references() -> None:
 
     f, _ = counted(lambda x, thing: x * thing.value)
     for k in range(40):
-        assert float(f(tf.constant(1.0), Slotted(float(k)))) == k
+        assert float(f(tf.constant(1.0), Slotted(float(k % 3)))) == k % 3
 
 
 def test_methods_of_objects_are_the_same_argument() -> None:
