@@ -44,7 +44,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*depends on values")  # nonzero and the like run eagerly
 @pytest.mark.usefixtures("quick_compiler")
-@pytest.mark.parametrize("sample", affordable(all_samples(), one_in=10), ids=repr)
+@pytest.mark.parametrize("sample", affordable(all_samples(), one_in=5), ids=repr)
 def test_a_sample_with_its_gradients(sample: Sample) -> None:
     eager = value_and_gradients(sample)
     recorded = tf.function(eager)
