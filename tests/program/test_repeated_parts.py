@@ -9,6 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.core.exact_key import exact_key
+from tapegrad.program.emit.lowering import to_python
 from tapegrad.program.fusion import repeated_parts
 from tapegrad.program.fusion.fusion import Fused, fused
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
@@ -127,16 +128,15 @@ def test_fusion_sees_no_more_calls_the_more_rounds_there_are(
     assert sum(seen) < 250
 
 
-def test_values_are_read_where_another_part_computes_them_cheaply() -> None:
-    """Views, constants and cheap values of another part are computed again, not stored."""
+def test_views_constants_and_cheap_values_of_other_parts_are_computed_again() -> None:
     graph = graph_of(60)
-    whole = fused(graph, is_taken)
-    repeated_parts_found = fused_in_parts_of_any_length(graph)
+    whole, in_parts = fused(graph, is_taken), fused_in_parts_of_any_length(graph)
 
     def stored(steps: list[Call | Fused]) -> int:
         return sum(value.nbytes for step in steps for value in step.results)
 
-    assert stored(repeated_parts_found) <= 1.3 * stored(whole)
+    # 1.05 times as much; 1.21 if a part reads all that other parts make.
+    assert stored(in_parts) <= 1.1 * stored(whole)
 
 
 def fused_in_parts_of_any_length(graph: Graph) -> list[Call | Fused]:
@@ -177,7 +177,6 @@ def test_a_memory_budget_is_met_by_the_whole_program(monkeypatch: pytest.MonkeyP
 def test_a_long_program_has_few_local_names() -> None:
     """A frame with a name for each value may make every call of a kernel map new memory."""
     graph = graph_of(300)
-    from tapegrad.program.emit.lowering import to_python
 
     function = to_python(graph, graph.calls)
 
