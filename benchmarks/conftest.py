@@ -11,7 +11,7 @@ from tapegrad_bench.adapters import Contender, load, reason_absent, reason_witho
 from tapegrad_bench.adapters.library import UnsupportedError
 from tapegrad_bench.judge import checked, judge
 from tapegrad_bench.reference import reference
-from tapegrad_bench.timing import WARM_UP
+from tapegrad_bench.timing import WARM_UP, wait_for_programs
 from tapegrad_bench.workload import Problem, Workload
 
 Step = Callable[[], Any]
@@ -39,6 +39,7 @@ def prepare() -> Callable[[Contender, Workload, str], Step]:
 
         for _ in range(WARM_UP):
             step()
+            wait_for_programs()
         return step
 
     return make

@@ -129,6 +129,7 @@ def measure(task: Task, is_eager: bool, turns: int) -> Overhead:
     epochs = (make_fit(task, is_eager), make_loop(task, is_eager))
     for epoch in epochs:
         epoch()
+    tf.wait_for_programs()
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(turns):
         # Who goes first changes, so that neither always comes after the other.

@@ -238,6 +238,7 @@ if TYPE_CHECKING:
         space_to_batch,
         tile,
     )
+    from tapegrad.program.building import wait_for_programs
     from tapegrad.program.function import function
     from tapegrad.program.record.effects import print_tensors as print
     from tapegrad.program.record.signature import TensorSpec
@@ -288,7 +289,8 @@ __all__ = [
     "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile",
     "to_device", "train", "transpose", "truediv", "truncatediv", "truncatemod", "uint16", "uint32",
     "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "value_and_grad",
-    "vectorized_map", "vjp", "vmap", "where", "while_loop", "zeros", "zeros_like",
+    "vectorized_map", "vjp", "vmap", "wait_for_programs", "where", "while_loop", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 _check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

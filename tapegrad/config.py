@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tapegrad.program.function import functions_run_eagerly, run_functions_eagerly
+from tapegrad.program.eager_mode import functions_run_eagerly, run_functions_eagerly
 
 __all__ = ["functions_run_eagerly", "run_functions_eagerly"]

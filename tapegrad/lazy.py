@@ -97,6 +97,7 @@ FUNCTIONS_IN = {
     "ops.elementwise.trigonometric": (
         "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh"
     ),
+    "program.building": "wait_for_programs",
     "program.function": "function",
     "program.record.signature": "TensorSpec",
 }

@@ -9,11 +9,15 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+
+# Before tapegrad is imported: which form of a program runs must not depend on the time.
+os.environ.setdefault("TAPEGRAD_WAIT", "1")
 
 from tapegrad.engine import is_on
 from tests.seeds import LONG, SEED, is_chosen

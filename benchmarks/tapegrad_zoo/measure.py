@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tapegrad_bench.counters import host_bytes
 from tapegrad_bench.evidence import Evidence
+from tapegrad_bench.timing import wait_for_programs
 from tapegrad_zoo.check import check
 from tapegrad_zoo.contenders import Timed, make
 from tapegrad_zoo.program import Cost, Entry, entries
@@ -68,6 +69,7 @@ class Session:
         result = timed.step()
         timed.synchronize(result)
         first, loss = time.perf_counter() - start, timed.loss(result)
+        wait_for_programs()
         fastest = _warm_up(timed, time.perf_counter() + seconds)
         turn = max(QUANTUM, seconds / TURNS)
         self._count = max(1, min(1000, round(turn / max(fastest, 1e-9))))
@@ -103,6 +105,7 @@ def find(name: str) -> Entry:
 def _warm_up(timed: Timed, deadline: float) -> float:
     """Run steps until all batches have been seen or the time is up; return the fastest."""
     fastest = _seconds(timed, 1)
+    wait_for_programs()  # the second step may be recorded again
     for place in range(1, WARM_UP):
         if place > 2 and time.perf_counter() > deadline:
             break

@@ -55,3 +55,11 @@ def call_site() -> str:
 def place_of(frame: FrameType) -> str:
     """Return the file and line that a frame runs."""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def level_outside() -> int:
+    """Return the `stacklevel` with which the caller's warning names the first line outside."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and module_of(frame).startswith("tapegrad."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.recorder import EMPTY, Node, Stack, using_stack
+from tapegrad.core.update_lock import updating
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.random.generator import skipping_draws
+from tapegrad.program.building import Building, Runnable, latest
 from tapegrad.program.graph.graph import Graph, Value
 from tapegrad.program.graph.initial_draws import (
     draws_only_once,
     skipped_draws,
     without_initial_draws,
 )
-from tapegrad.program.program import Program, program_of
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.isolation import recorded_by
@@ -34,6 +36,8 @@ from tapegrad.program.record.recording import Recorded, Recording
 from tapegrad.program.result_structure import (
     Entry,
     arrays_of,
+    copy_of,
+    outputs_of_constants,
     plain_leaf,
     rebuilt,
     without_arrays,
@@ -61,18 +65,40 @@ def recording_call(leaves: list[Any]) -> Iterator[tuple[Recording, list[Any]]]:
         raise
 
 
+def recorded_arrays(graph: Graph, outputs: Sequence[Any]) -> list[Any]:
+    """Return the arrays of a recording's results; those that share memory with constants anew."""
+    arrays = [array.array if type(array) is Recorded else array for array in outputs]
+    copied = outputs_of_constants(graph)
+    return [copy_of(array) if place in copied else array for place, array in enumerate(arrays)]
+
+
+def has_committed(recording: Recording, is_forced: bool) -> bool:
+    """Assign what a recording computed, unless another thread has assigned to its variables.
+
+    With `is_forced` the values of the other thread are lost, as in eager code. Return whether it
+    was done.
+    """
+    with updating:
+        known = recording.known_variables()
+        if not is_forced and any([variable.array is not first.array for variable, first in known]):
+            return False
+        recording.commit()
+    return True
+
+
 class BackwardProgram:
     """The program that computes the gradients, and the positions of its inputs."""
 
     def __init__(
         self,
-        program: Program,
+        program: Building,
         places: list[int],
         seeded: list[int],
         wanted: list[bool],
         grads: list[Any],
     ) -> None:
-        self._program = program
+        self.building = program
+        self._program: Runnable = program
         self._places = places
         self._seeded = seeded
         self._wanted = wanted
@@ -87,6 +113,7 @@ class BackwardProgram:
     def __call__(self, t: Sequence[Any], saved: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         """Return the gradients of the wanted operands from cotangents and saved values."""
         arrays = [saved[place].array for place in self._places]
+        self._program = latest(self._program)
         made = iter(self._program(arrays + [t[k].array for k in self._seeded]))
         grads = iter([rebuilt(leaf, made) for leaf in self._leaves])
         every = [next(grads) if has else None for has in self._wanted]
@@ -109,40 +136,69 @@ class ForwardBackward(NamedTuple):
     """The structure of the arguments, with None for the leaves."""
     guards: Guards
 
+    def build(self, seconds: float | None) -> bool:
+        """Build both programs; return whether the forward program is done. See `Building`."""
+        if self.backward is not None and seconds is not None:
+            self.entry.building.start()
+            self.backward.building.start()
+        is_done = self.entry.building.build(seconds)
+        if self.backward is not None and seconds is None:
+            self.backward.building.build(None)
+        return is_done
 
-class FirstCall(NamedTuple):
+
+class FirstCall:
     """How the call that was recorded gets its result."""
 
-    recorded: tuple[Any, list[Any]] | None
-    """The result and the saved arrays of the recording, if the program does not compute them.
-
-    That is so if the call drew the initial values of variables, which later calls do not.
-    """
-    commit: Callable[[], None]
-    """Gives variables the values that the recording computed."""
-    draws: list[tuple[Variable, list[int]]]
-    """The states of random generators, and how many initial values were drawn between draws."""
-    draws_only_once: bool
-    """Whether later calls may draw otherwise, so that the second call records again."""
+    def __init__(
+        self,
+        recording: Recording,
+        recorded: Callable[[], tuple[Any, list[Any]]],
+        draws: list[tuple[Variable, list[int]]],
+        draws_only_once: bool,
+        seconds: float,
+    ) -> None:
+        self._recording = recording
+        self._recorded: Callable[[], tuple[Any, list[Any]]] | None = recorded
+        self._draws = draws
+        """The states of random generators, and how many initial values were drawn between draws."""
+        self.draws_only_once = draws_only_once
+        """Whether later calls may draw otherwise, so that the second call records again."""
+        self.is_like_later = True
+        """Whether the call drew no initial values of variables, which later calls do not draw."""
+        self.seconds = seconds
+        """How long the recording took."""
 
     def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
         """Run the Python code eagerly, because the programs cannot be used.
 
         Variables that the recording has created exist now. The eager code does not draw for them.
         """
-        for state, counts in self.draws:
+        self._let_go()
+        for state, counts in self._draws:
             state.assign_add(np.array([0, counts[0]], np.uint64), read_value=False)
-        later = {state.number: counts[1:] for state, counts in self.draws}
+        later = {state.number: counts[1:] for state, counts in self._draws}
         with silence(), skipping_draws(later):  # effects happened while it was recorded
             return python_function(*args, **kwargs)
 
-    def run(self, entry: Entry, arrays: list[Any]) -> tuple[Any, list[Any]]:
-        """Return the result and the saved arrays, and assign the variables."""
-        if self.recorded is None:
-            # The program rounds differently from eager code: all calls shall compute the same bits.
-            return entry.run_all(arrays)
-        self.commit()
-        return self.recorded
+    def run(self, entry: Entry, is_built: bool, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        """Return the result and the saved arrays, and assign the variables.
+
+        They are those of the recording if the program is not ready, or is unlike this call.
+        """
+        if not is_built or not self.is_like_later:
+            assert self._recorded is not None
+            found = self._recorded()
+            if has_committed(self._recording, not self.is_like_later):
+                self._let_go()
+                return found
+        # The program rounds differently from eager code: all calls shall compute the same bits.
+        self._let_go()
+        return entry.run_all(arrays)
+
+    def _let_go(self) -> None:
+        self._recording.let_go()
+        self._recorded = None
 
 
 class _WholeTape(GradientTape):
@@ -166,13 +222,20 @@ class _Pulled(NamedTuple):
 
 
 def record_forward_backward(
-    python_function: Python, structure: Any, leaves: list[Any], flags: Sequence[bool], stack: Stack
+    python_function: Python,
+    structure: Any,
+    leaves: list[Any],
+    flags: Sequence[bool],
+    stack: Stack,
+    name: str,
 ) -> tuple[ForwardBackward, FirstCall]:
     """Run the Python code and its backward pass; return the programs and the first result.
 
-    `flags` has one entry per tensor among the leaves, true if the recorders of `stack` track it.
-    The saved arrays are those that the forward program will return after the result.
+    The programs are not built yet. `flags` has one entry per tensor among the leaves, true if the
+    recorders of `stack` track it. The saved arrays are those that the forward program will return
+    after the result.
     """
+    start = perf_counter()
     with using_stack(EMPTY), recording_call(leaves) as (recording, inside):
         recording.kept = {}
         tensors = [leaf for leaf in inside if type(leaf) is Tensor]
@@ -197,29 +260,24 @@ def record_forward_backward(
     variables = recording.variables
     skipped = skipped_draws(everything, recording.initial)
     draws = [(variables[number], counts) for number, counts in skipped.items()]
-    first = FirstCall(None, recording.commit, draws, is_special)
+
+    def recorded() -> tuple[Any, list[Any]]:
+        real = iter(recorded_arrays(everything, outputs))
+        made = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
+        return made, [kept[value.number] for value in split.saved_values]
+
+    first = FirstCall(recording, recorded, draws, is_special, perf_counter() - start)
+    first.is_like_later = whole is everything
     try:
         guards = Guards(recording)
-        entry = Entry(program_of(split.forward, variables), result, flat, variables, guards)
+        entry = Entry(Building(split.forward, variables, name), result, flat, variables, guards)
         backward = None
         if pulled is not None:
-            backward = split.backward_program(pulled, list(flags), entry.variables)
+            backward = split.backward_program(pulled, list(flags), entry.variables, name)
     except Exception as error:
         raise NoProgram(first) from error
     empty = nest.pack_sequence_as(structure, [None] * len(leaves))
-    programs = ForwardBackward(entry, backward, empty, guards)
-    if whole is everything:
-        recording.let_go()
-        return programs, first
-    real = iter([array.array if type(array) is Recorded else array for array in outputs])
-    result = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
-    saved = [kept[value.number] for value in split.saved_values]
-
-    def commit() -> None:
-        recording.commit()
-        recording.let_go()
-
-    return programs, FirstCall((result, saved), commit, draws, is_special)
+    return ForwardBackward(entry, backward, empty, guards), first
 
 
 def _pull_back(
@@ -276,7 +334,7 @@ class _SplitGraph:
         self.forward = replace(whole, inputs=self._inputs, calls=whole.calls[:cut], outputs=outs)
 
     def backward_program(
-        self, pulled: _Pulled, flags: list[bool], variables: list[Variable]
+        self, pulled: _Pulled, flags: list[bool], variables: list[Variable], name: str
     ) -> BackwardProgram | None:
         """Return the backward half as a program; None if a forward result depends on it."""
         whole, numbers = self._whole, [variable.number for variable in variables]
@@ -298,4 +356,5 @@ class _SplitGraph:
             elif grad is not None:
                 return None
         places = [saved.index(number) for number in self._read]
-        return BackwardProgram(program_of(graph, {}), places, pulled.seeded, wanted, grads)
+        building = Building(graph, {}, f"gradient of {name}")
+        return BackwardProgram(building, places, pulled.seeded, wanted, grads)

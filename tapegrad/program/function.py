@@ -16,30 +16,27 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from tapegrad.autodiff.batching import current_frame
+from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.out_of_memory import readable
 from tapegrad.core.primitive.primitive import INTERPRETERS
-from tapegrad.core.recorder import active_stack
+from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.argument_writes import (
-    NotesWrites,
-    WithWrites,
-    check_writable,
-    store_writes,
-)
+from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
+from tapegrad.program.building import is_waiting
+from tapegrad.program.eager_mode import SETTINGS
+from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
 from tapegrad.program.forward_backward import (
     FirstCall,
     ForwardBackward,
     NoProgram,
     record_forward_backward,
-    recording_call,
 )
-from tapegrad.program.graph.initial_draws import draws_only_once, without_initial_draws
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -48,8 +45,8 @@ from tapegrad.program.outer_tape import (
     only_tapes,
     tracked_flags,
 )
-from tapegrad.program.program import Program, program_of
-from tapegrad.program.program_cache import EagerKeys, ProgramCache
+from tapegrad.program.program import Program
+from tapegrad.program.program_cache import EagerKeys, ProgramCache, keep_program
 from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond see recordings
 from tapegrad.program.record.arguments import (
     Args,
@@ -60,40 +57,17 @@ from tapegrad.program.record.arguments import (
     key_of,
     take_shared,
 )
-from tapegrad.program.record.effects import silence
-from tapegrad.program.record.guards import Guards
+from tapegrad.program.record.effects import silence, without_effects
 from tapegrad.program.record.methods import Method
-from tapegrad.program.record.recording import Recorded, current_recording
+from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
-from tapegrad.program.record.signature import Parameters, changes, check_specs, fitted_to
-from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt
+from tapegrad.program.record.signature import Parameters, check_specs, fitted_to
+from tapegrad.program.recorded_call import RecordedCall
+from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
 
-MANY_PROGRAMS = 8
-"""The number of recordings after which a warning says that the arguments keep changing."""
-
-_settings = {"eager": False}
-
-
-def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Set whether every `function` runs its Python code on each call, e.g. to debug it.
-
-    >>> run_functions_eagerly(True)
-    >>> functions_run_eagerly()
-    True
-    >>> run_functions_eagerly(False)
-    """
-    _settings["eager"] = bool(run_eagerly)
-
-
-def functions_run_eagerly() -> bool:
-    """Return whether functions run their Python code on each call.
-
-    >>> functions_run_eagerly()
-    False
-    """
-    return _settings["eager"]
+OUTSIDE = "a tape tracks a tensor from outside"
 
 
 class Function:
@@ -107,6 +81,7 @@ class Function:
         eager: bool = False,
         specs: Any = None,
         memory_budget: int | None = None,
+        wait: bool = False,
     ) -> None:
         self._is_static = isinstance(python_function, staticmethod)
         if isinstance(python_function, staticmethod):
@@ -117,6 +92,7 @@ class Function:
         self.python_function = python_function
         self._eager = eager
         self._memory_budget = memory_budget
+        self._wait = wait
         self._specs = check_specs(specs)
         self._takes_short_way = not eager and specs is None
         self._entries: ProgramCache[Entry] = ProgramCache()
@@ -127,11 +103,14 @@ class Function:
         self._first_under_tapes: ProgramCache[ForwardBackward] = ProgramCache()
         self._eager_keys = EagerKeys()
         self._gradient: Function | None = None
-        self._recordings = 0
+        self._history = History()
         self._changed_tensors = 0
-        self._last: dict[str, str] = {}
         self._warned: set[str] = set()
         self._bound: dict[int, tuple[weakref.ref[Any], FunctionOfObject]] = {}
+
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        return self._eager, self._specs, self._memory_budget, self._wait
 
     @functools.cached_property
     def _parameters(self) -> Parameters:
@@ -140,7 +119,7 @@ class Function:
     def _gradient_function(self) -> Function:
         """The function that returns the gradients of this one, made on first use."""
         if self._gradient is None:
-            self._gradient = Function(Pullback(self.python_function, self._name))
+            self._gradient = Function(Pullback(self.python_function, self._name), wait=self._wait)
         return self._gradient
 
     @property
@@ -155,7 +134,7 @@ class Function:
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """Copy the Python function but not its programs, which refer to the old variables."""
         python_function = copy.deepcopy(self.python_function, memo)
-        return Function(python_function, self._eager, self._specs, self._memory_budget)
+        return Function(python_function, *self._options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None or self._is_static:
@@ -176,7 +155,7 @@ class Function:
         except TypeError:  # no weak references: the object is an ordinary argument
             return functools.partial(self.__call__, instance)
         method = Method(self.python_function, reference)
-        function = FunctionOfObject(method, self._eager, self._specs, self._memory_budget)
+        function = FunctionOfObject(method, *self._options)
         bound[number] = (reference, function)
         return MethodType(function, instance)
 
@@ -187,7 +166,7 @@ class Function:
         if (
             not self._takes_short_way
             or kwargs
-            or _settings["eager"]
+            or SETTINGS["eager"]
             or active_stack().tokens
             or current_recording() is not None
             or current_frame() is not None
@@ -219,19 +198,20 @@ class Function:
             args, kwargs = self._parameters.by_position(args, kwargs)
         if self._specs is not None:
             args = fitted_to(self._specs, args)
-        if self._runs_eagerly():
-            return self.python_function(*args, **kwargs)
+        reason = self._reason_to_run_eagerly()
+        if reason:
+            return self._run_eagerly(reason, args, kwargs)
         leaves = flatten_call(args, kwargs)
         shared = take_shared(leaves)
         if any([type(leaf) in INTERPRETERS for leaf in leaves]):
-            return self.python_function(*args, **kwargs)
+            return self._run_eagerly("vmap or a forward mode tracks an argument", args, kwargs)
         try:
             key = key_of(leaves, args, kwargs)
         except CannotRecord as error:
             self._warn(f"{error}: it runs eagerly.")
-            return self.python_function(*args, **kwargs)
+            return self._run_eagerly(str(error), args, kwargs)
         if key in self._eager_keys:
-            return self.python_function(*args, **kwargs)
+            return self._run_eagerly(self._eager_keys[key], args, kwargs)
         if active_stack().tokens:
             return self._call_under_tapes(key, leaves, args, kwargs)
         result = self._call_program(key, leaves, args, kwargs)
@@ -253,15 +233,21 @@ class Function:
         check_writable(entry.written_arguments, nest.flatten((args, kwargs)), leaves)
         return store_writes(entry.run(_arrays(leaves)), leaves)
 
-    def _runs_eagerly(self) -> bool:
-        """Whether eager mode is on, or an outer recorder must see every operation."""
-        return (
-            self._eager
-            or _settings["eager"]
-            or current_recording() is not None
-            or current_frame() is not None
-            or not only_tapes(active_stack())
-        )
+    def _run_eagerly(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
+        self._history.note_eager(reason)
+        return self.python_function(*args, **kwargs)
+
+    def _reason_to_run_eagerly(self) -> str:
+        """Why the Python code runs: eager mode, or an outer recorder must see every operation."""
+        if self._eager:
+            return "it was made with jit_compile=False"
+        if SETTINGS["eager"]:
+            return "run_functions_eagerly(True) was called"
+        if current_recording() is not None:
+            return "it became part of another recording"
+        if current_frame() is not None or not only_tapes(active_stack()):
+            return "vmap or a forward mode was active"
+        return ""
 
     def _call_under_tapes(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Call under active tapes, which record it as one operation."""
@@ -269,48 +255,86 @@ class Function:
         flags = tracked_flags(stack, leaves)
         tape_key = (key, flags)
         if tape_key in self._eager_keys:
-            return self.python_function(*args, **kwargs)
+            return self._run_eagerly(self._eager_keys[tape_key], args, kwargs)
         programs = self._forward_backward.find(tape_key)
         first: FirstCall | None = None
+        is_built = True
         if programs is None:
             with recording_alone():
-                self._count_recording(args, kwargs)
-                self._check_outside_tensors(self._forward_backward, tape_key, key)
+                self._note_recording(args, kwargs, key, tape_key)
                 noting = NotesWrites(self.python_function)
                 try:
                     programs, first = record_forward_backward(
-                        noting, (args, kwargs), leaves, flags, stack
+                        noting, (args, kwargs), leaves, flags, stack, self._name
                     )
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
                     return error.args[0].run_again(self.python_function, args, kwargs)
-            # The tapes record each write to an argument. A tensor from outside that they track is
-            # usually another one at the next call.
-            if noting.has_written or programs.guards.track(stack):
-                self._eager_keys.add(tape_key)
-                return first.run_again(self.python_function, args, kwargs)
+                # The tapes record each write to an argument. A tensor from outside that they track
+                # is usually another one at the next call.
+                reason = "it writes to an argument under a tape" if noting.has_written else ""
+                if programs.guards.track(stack):
+                    reason = reason or OUTSIDE
+                if reason:
+                    self._eager_keys.add(tape_key, reason)
+                    return first.run_again(self.python_function, args, kwargs)
+                try:
+                    is_built = self._build_both(tape_key, programs, first)
+                except Exception as error:
+                    self._give_up(key, error)
+                    return first.run_again(self.python_function, args, kwargs)
             caches = (self._first_under_tapes, self._forward_backward)
-            _keep(tape_key, programs, first.draws_only_once, *caches)
+            keep_program(tape_key, programs, first.draws_only_once, *caches)
         elif programs.guards.track(stack):
-            return self.python_function(*args, **kwargs)
+            return self._run_eagerly(OUTSIDE, args, kwargs)
         tracked = TrackedOperands(programs.entry, leaves)
         if tracked.needs_eager_run:
             if first is not None:
                 return first.run_again(self.python_function, args, kwargs)
-            return self.python_function(*args, **kwargs)
+            reason = "a tape tracks a variable that it assigns to, or its result is sparse"
+            return self._run_eagerly(reason, args, kwargs)
         if first is None:
             result, rest = programs.entry.run_all(_arrays(leaves))
         else:
             with silence():  # effects happened while it was recorded
-                result, rest = first.run(programs.entry, _arrays(leaves))
+                result, rest = first.run(programs.entry, is_built, _arrays(leaves))
         if not tracked.is_needed:
             return result
         owner = self.python_function.owner if isinstance(self.python_function, Method) else None
         backward = Backward(self._gradient_function, programs, leaves, tracked, owner)
         return tracked.record(OneCall(self._name, backward), result, rest)
 
+    def _build_both(self, key: Any, programs: ForwardBackward, first: FirstCall) -> bool:
+        """Build the programs under tapes; return whether the first call can run them."""
+        seconds = self._patience(first.seconds)
+        buildings = [programs.entry.building]
+        if programs.backward is not None:
+            buildings.append(programs.backward.building)
+        self._history.note_buildings(first.seconds, buildings)
+        for building in buildings:
+            building.report = weakref.WeakMethod(self._note_failure)
+        if self._is_used_once(key, first.draws_only_once, self._first_under_tapes, seconds):
+            return False
+        return programs.build(seconds)
+
+    def _is_used_once(
+        self, key: Any, is_special: bool, cache: ProgramCache[Any], seconds: float | None
+    ) -> bool:
+        """Whether a program need not be built, since the second call records again."""
+        return seconds is not None and is_special and key not in cache.latest
+
+    def _patience(self, recording: float) -> float | None:
+        """How many seconds a call waits for the build, None if it waits for its end.
+
+        The unfused form would not meet a memory budget.
+        """
+        waits = self._wait or self._memory_budget is not None or is_waiting()
+        return None if waits else recording
+
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """Return the program that a call with these arguments replays.
+
+        It waits for the compiled form.
 
         >>> import tapegrad
         >>> largest = function(lambda x: tapegrad.sort(x)[1:])
@@ -322,16 +346,7 @@ class Function:
           %3:float32[2] = slice(%2:float32[3], index=(slice(1, 3, 1),))
         outputs: %3:float32[2]
         """
-        if kwargs:
-            args, kwargs = self._parameters.by_position(args, kwargs)
-        if self._specs is not None:
-            args = fitted_to(self._specs, args)
-        leaves = flatten_call(args, kwargs)
-        take_shared(leaves)
-        try:
-            key = key_of(leaves, args, kwargs)
-        except CannotRecord as error:
-            raise ArgumentTypeError(f"There is no program for these arguments. {error}.") from error
+        key, *_ = self._key_of_call(args, kwargs)
         entry = self._entries.find(key) or self._first.find(key)
         if entry is None:
             raise ArgumentError(
@@ -339,10 +354,82 @@ class Function:
             )
         return entry.program
 
+    def compile(self, *args: Any, **kwargs: Any) -> Program:
+        """Record and compile the program of a call without making the call, and return it.
+
+        The Python code runs once. Variables keep their values, nothing is printed by
+        `tapegrad.print`, and no argument is written to. Later calls with such arguments run the
+        compiled program. Variables that the code creates exist afterwards.
+
+        >>> import tapegrad
+        >>> count = tapegrad.Variable(0)
+        >>> step = function(lambda x: count.assign_add(1) * x)
+        >>> program = step.compile(tapegrad.constant(3))
+        >>> len(program.graph.calls), int(count)
+        (2, 0)
+        """
+        key, leaves, args, kwargs = self._key_of_call(args, kwargs)
+        reason = self._reason_to_run_eagerly() or self._eager_keys.get(key, "")
+        if reason:
+            raise ArgumentError(
+                f"The function {self._name!r} runs eagerly and cannot be compiled: {reason}."
+            )
+        entry = self._entries.find(key)
+        if entry is None:
+            with recording_alone(), using_stack(EMPTY), without_effects():
+                entry = self._entries.find(key) or self._record_only(key, leaves, args, kwargs)
+        entry.building.build(None)
+        self._check_budget(entry)
+        return entry.program
+
+    def _record_only(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Entry:
+        """Record a call and keep its program, but assign nothing except states of generators."""
+        self._note_recording(args, kwargs, key)
+        call = RecordedCall(self.python_function, leaves, args, kwargs)
+        if call.is_special:  # the variables that it has created exist now
+            call.commit_initial_draws()
+            call.let_go()
+            call = RecordedCall(self.python_function, leaves, args, kwargs)
+        try:
+            entry = call.entry(call.later, call.guards(), self._name, self._memory_budget)
+            call.commit_initial_draws()
+        finally:
+            call.let_go()
+        self._history.note_buildings(call.seconds, [entry.building])
+        self._first.drop(key)
+        self._entries.add(key, entry)
+        return entry
+
+    def _key_of_call(self, args: Args, kwargs: Kwargs) -> tuple[Any, list[Any], Args, Kwargs]:
+        """Return the key, the leaves and the arguments by position of a call."""
+        if kwargs:
+            args, kwargs = self._parameters.by_position(args, kwargs)
+        if self._specs is not None:
+            args = fitted_to(self._specs, args)
+        leaves = flatten_call(args, kwargs)
+        take_shared(leaves)
+        try:
+            return key_of(leaves, args, kwargs), leaves, args, kwargs
+        except CannotRecord as error:
+            raise ArgumentTypeError(f"There is no program for these arguments. {error}.") from error
+
+    def explain(self) -> Explanation:
+        """Return why the function was recorded and why calls ran eagerly, as a readable table.
+
+        >>> import tapegrad
+        >>> double = function(lambda x: x + x, wait=True)
+        >>> y = double(tapegrad.ones([2])), double(tapegrad.ones([3]))
+        >>> for recording in double.explain().recordings:
+        ...     print(recording.reason)
+        first call
+        argument 'x' was float32[2] and is now float32[3]
+        """
+        return self._history.explanation(self._name)
+
     def _warn(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"function {self._name!r}: {message}", stacklevel=_depth())
+            warnings.warn(f"function {self._name!r}: {message}", stacklevel=level_outside())
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code on recorded arrays and store the program."""
@@ -350,55 +437,57 @@ class Function:
             entry = self._entries.find(key)
             if entry is not None:  # another thread has recorded it
                 return self._call(args, kwargs)
-            self._count_recording(args, kwargs)
-            self._check_outside_tensors(self._entries, key, key)
+            self._note_recording(args, kwargs, key)
             return self._record_alone(key, leaves, args, kwargs)
 
     def _record_alone(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
-        with recording_call(leaves) as (recording, inside):
-            new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
-            result = NotesWrites(self.python_function)(*new_args, **new_kwargs)
-            flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
-            outputs = [array for leaf in flat for array in arrays_of(leaf)]
-        read, written = recording.finish()
-        graph = recording.graph(outputs, read, written)
-        variables = recording.variables
-        is_special = draws_only_once(graph, recording.initial, recording.made)
-        later = graph if is_special else without_initial_draws(graph, recording.initial)
+        call = RecordedCall(self.python_function, leaves, args, kwargs)
         try:
-            guards = Guards(recording)
-            program = program_of(graph, variables, self._memory_budget)
-            entry = first = Entry(program, result, flat, variables, guards)
-            if later is not graph:
-                program = program_of(later, variables, self._memory_budget)
-                entry = Entry(program, result, flat, variables, guards)
-        except Exception as error:
-            self._give_up(key, error)
-            real = iter([array.array if type(array) is Recorded else array for array in outputs])
-            outcome = nest.pack_sequence_as(result, [rebuilt(leaf, real) for leaf in flat])
-            if type(outcome) is not WithWrites:
-                recording.commit()
-                return outcome
-            check_writable(tuple(outcome.written), nest.flatten((args, kwargs)), leaves)
-            recording.commit()
-            return store_writes(outcome, leaves)
+            try:
+                first, is_built = self._build(key, call)
+            except Exception as error:
+                self._give_up(key, error)
+                return call.finish(is_forced=True)[1]
+            if not is_built:
+                is_done, result = call.finish(is_forced=call.later is not call.graph)
+                if is_done:
+                    return result
         finally:
-            recording.let_go()
-        _keep(key, entry, is_special, self._first, self._entries)
-        self._check_budget(program)
+            call.let_go()
+        self._check_budget(first)
         # The program rounds differently from eager code. Run it for the first call too, so that
         # training that resumes in another process gives the same bits.
-        del result, flat, outputs, recording, inside, new_args, new_kwargs
         with silence():
             if first.written_arguments:
                 return self._run_and_write(first, leaves, args, kwargs)
             return first.run(_arrays(leaves))
 
-    def _check_budget(self, program: Program) -> None:
+    def _build(self, key: Any, call: RecordedCall) -> tuple[Entry, bool]:
+        """Keep the program of a recorded call; return what this call runs, and if it is ready.
+
+        Otherwise the call returns the result of its recording.
+        """
+        budget, guards, seconds = self._memory_budget, call.guards(), self._patience(call.seconds)
+        entry = call.entry(call.later, guards, self._name, budget)
+        entry.building.report = weakref.WeakMethod(self._note_failure)
+        self._history.note_buildings(call.seconds, [entry.building])
+        first, is_built = entry, False
+        if not self._is_used_once(key, call.is_special, self._first, seconds):
+            is_built = entry.building.build(seconds)
+            if call.later is not call.graph:
+                is_built = seconds is None
+                if is_built:
+                    first = call.entry(call.graph, guards, self._name, budget)
+                    first.building.build(None)
+        keep_program(key, entry, call.is_special, self._first, self._entries)
+        return first, is_built
+
+    def _check_budget(self, entry: Entry) -> None:
         budget = self._memory_budget
-        if budget is not None and program.memory().peak > budget:
+        peak = 0 if budget is None else entry.program.memory().peak
+        if budget is not None and peak > budget:
             self._warn(
-                f"its intermediate values need {readable(program.memory().peak)}, more than its "
+                f"its intermediate values need {readable(peak)}, more than its "
                 f"memory budget of {readable(budget)}. Wrap parts of it in "
                 "recompute_grad, or use smaller batches."
             )
@@ -410,27 +499,35 @@ class Function:
             return
         self._changed_tensors += 1
         if self._changed_tensors == MANY_PROGRAMS:
-            self._eager_keys.add(eager_key)
+            self._eager_keys.add(eager_key, "it uses a tensor from outside that keeps changing")
             self._warn(
                 f"it was recorded {MANY_PROGRAMS} times because it uses a tensor from outside that "
                 "keeps changing, and runs eagerly from now on: pass that tensor as an argument."
             )
 
     def _give_up(self, key: Any, error: Any) -> None:
-        self._eager_keys.add(key)
+        self._eager_keys.add(key, f"it could not be turned into a program: {error!r}")
         self._warn(f"it could not be turned into a program and runs eagerly: {error!r}")
 
-    def _count_recording(self, args: Args, kwargs: Kwargs) -> None:
-        """Store a description of the arguments, and warn if they keep changing."""
-        self._recordings += 1
-        now = self._parameters.described(args, kwargs)
-        if self._recordings == MANY_PROGRAMS:
-            self._warn(
-                f"it was recorded {MANY_PROGRAMS} times because its arguments keep changing: "
-                f"{changes(self._last, now)}. "
-                "Python numbers are part of a program: pass them as tensors, and keep shapes equal."
-            )
-        self._last = now
+    def _note_failure(self, error: Exception) -> None:
+        """Warn that a program could not be compiled after it was recorded."""
+        self._warn(f"its program could not be compiled and runs unfused: {error!r}")
+
+    def _note_recording(self, args: Args, kwargs: Kwargs, key: Any, tape_key: Any = None) -> None:
+        """Remember why a call is recorded, and warn if that happens often."""
+        under_tapes = tape_key is not None
+        cache: ProgramCache[Any] = self._forward_backward if under_tapes else self._entries
+        special: ProgramCache[Any] = self._first_under_tapes if under_tapes else self._first
+        now = tape_key if under_tapes else key
+        described = self._parameters.described(args, kwargs)
+        known = [k[0] for k in (*self._forward_backward.latest, *self._first_under_tapes.latest)]
+        is_known = key in known or key in self._entries.latest or key in self._first.latest
+        warning = self._history.note_recording(
+            described, cache.latest.get(now), now in special.latest, is_known
+        )
+        if warning:
+            self._warn(warning)
+        self._check_outside_tensors(cache, now, key)
 
 
 class FunctionOfObject(Function):
@@ -444,30 +541,8 @@ class FunctionOfObject(Function):
         return inspect.signature(method.function)
 
 
-def _keep(
-    key: Any, program: Any, is_special: bool, first: ProgramCache[Any], usual: ProgramCache[Any]
-) -> None:
-    """Keep a program for later calls; after a special first call, the second records again.
-
-    If the second call is special too, so is every call.
-    """
-    if is_special and key not in first.latest:
-        first.add(key, program)
-    else:
-        first.drop(key)
-        usual.add(key, program)
-
-
 def _arrays(leaves: list[Any]) -> list[Any]:
     return [leaf.array for leaf in leaves if type(leaf) is Tensor]
-
-
-def _depth() -> int:
-    """The stack level at which a warning names the user's line."""
-    frame, depth = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("tapegrad."):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def function(
@@ -479,6 +554,7 @@ def function(
     *,
     jit: bool | None = None,
     memory_budget: int | None = None,
+    wait: bool = False,
     **experimental: Any,
 ) -> Any:
     """Compile a function into a program, like TensorFlow's `tf.function`.
@@ -491,7 +567,9 @@ def function(
     `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
     or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
     values need more bytes than `memory_budget`, elementwise values are recomputed instead of
-    stored. The other options are accepted for compatibility with TensorFlow and have no effect.
+    stored. A long program is compiled in the background and runs unfused meanwhile; with
+    `wait=True` its first call waits for the compiled form. The other options are accepted for
+    compatibility with TensorFlow and have no effect.
 
     >>> import tapegrad
     >>> @function
@@ -511,10 +589,11 @@ def function(
             input_signature=input_signature,
             jit_compile=jit_compile,
             memory_budget=memory_budget,
+            wait=wait,
         )
     if not callable(func):
         raise ArgumentTypeError(
             f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
             "@property above @function."
         )
-    return Function(func, jit_compile is False, input_signature, memory_budget)
+    return Function(func, jit_compile is False, input_signature, memory_budget, wait)

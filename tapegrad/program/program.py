@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -21,6 +22,7 @@ from tapegrad.core.backend.capabilities import (
 )
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
+from tapegrad.core.background import checkpoint, is_background, outside_python
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
@@ -184,10 +186,22 @@ def program_of(
 
     If the intermediate values need more bytes than `budget`, more of them are recomputed.
     """
+    # The background thread leaves the collector alone: other threads make garbage meanwhile. A
+    # thread that waits for it pauses the collector.
+    with nullcontext() if is_background() else gc_paused:
+        return _program_of(graph, variables, budget)
+
+
+def check_recorded(graph: Graph) -> None:
+    """Raise if no program can replay the calls of a graph, which has no dead calls."""
     if graph.obstacle:
         raise RecordingError(graph.obstacle)
-    with gc_paused:
-        return _program_of(graph, variables, budget)
+    varying = next((c.primitive.name for c in graph.calls if c.primitive.shapes_vary), None)
+    if varying is not None:
+        raise RecordingError(
+            f"the length of a result of {varying} depends on values, e.g. on how many elements a "
+            "mask selects. tapegrad.where(mask, x, 0) keeps the shape."
+        )
 
 
 def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | None) -> Program:
@@ -195,13 +209,10 @@ def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | N
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
     backend = next(iter(backends.values())) if len(backends) == 1 else None
     recorded = tidied(graph)
-    varying = next((c.primitive.name for c in recorded.calls if c.primitive.shapes_vary), None)
-    if varying is not None:
-        raise RecordingError(
-            f"the length of a result of {varying} depends on values, e.g. on how many elements a "
-            "mask selects. tapegrad.where(mask, x, 0) keeps the shape."
-        )
+    check_recorded(replace(recorded, obstacle=graph.obstacle))
+    checkpoint()
     graph = optimized(recorded, backend)
+    checkpoint()
     read = [variables[number] for number in graph.variables]
     written = [variables[number] for number in graph.written]
     best = Program(recorded, graph, backend, read, written)
@@ -258,6 +269,7 @@ def _steps(
                 for step in ordered
             ]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
+            checkpoint()
             return lowered, changed, deferred
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return uncaptured_first(plain_steps(graph), uncaptured), [], 0
@@ -267,7 +279,8 @@ def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyF
     """Return a function per loop, None where it cannot be compiled; equal parts share loops."""
     loops = [step.loop for step in steps]
     different = {id(loop): loop for loop in loops}
-    runs = dict(zip(different, compiler.compile([*different.values()])))
+    with outside_python():
+        runs = dict(zip(different, compiler.compile([*different.values()])))
     return [runs[id(loop)] for loop in loops]
 
 

@@ -92,12 +92,26 @@ class ProgramCache(Generic[Item]):
             self._watches[key] = watches
 
 
-class EagerKeys(dict[Any, None]):
-    """The keys of calls that run eagerly; as many as there may be programs."""
+def keep_program(
+    key: Any, program: Any, is_special: bool, first: ProgramCache[Any], usual: ProgramCache[Any]
+) -> None:
+    """Keep a program for later calls; after a special first call, the second records again.
 
-    def add(self, key: Any) -> None:
+    If the second call is special too, so is every call.
+    """
+    if is_special and key not in first.latest:
+        first.add(key, program)
+    else:
+        first.drop(key)
+        usual.add(key, program)
+
+
+class EagerKeys(dict[Any, str]):
+    """The keys of calls that run eagerly, and why; as many as there may be programs."""
+
+    def add(self, key: Any, reason: str) -> None:
         """Add a key; drop the oldest one if there are too many."""
-        self[key] = None
+        self[key] = reason
         if len(self) > MOST_PROGRAMS:
             del self[next(iter(self))]
 

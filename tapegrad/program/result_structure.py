@@ -12,6 +12,7 @@ from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.argument_writes import WithWrites
+from tapegrad.program.building import Building, Runnable, latest
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.program import Program
 from tapegrad.program.record.guards import Guards
@@ -27,19 +28,21 @@ class Entry:
 
     def __init__(
         self,
-        program: Program,
+        building: Building,
         result: Any,
         flat: list[Any],
         variables: dict[int, Variable],
         guards: Guards,
     ) -> None:
-        self.program = program
+        self.building = building
+        self._program: Runnable = building
         self.guards = guards
-        self.variables = [variables[number] for number in program.recorded.variables]
-        self.written = [variables[number] for number in program.recorded.written]
+        recorded = building.recorded
+        self.variables = [variables[number] for number in recorded.variables]
+        self.written = [variables[number] for number in recorded.written]
         self.is_plain = not any(isinstance(leaf, IndexedSlices) for leaf in flat)
         """Whether the result has no sparse gradients, so that each array is one tensor."""
-        self._copied = outputs_of_constants(program.recorded)
+        self._copied = outputs_of_constants(recorded)
         """The positions of outputs that are copied, so that callers cannot change constants."""
         self._leaves = [without_arrays(leaf) for leaf in flat]
         self._structure = nest.pack_sequence_as(result, [None] * len(flat))
@@ -47,10 +50,23 @@ class Entry:
         self.written_arguments = tuple(result.written) if type(result) is WithWrites else ()
         """The positions of the arguments that the function writes to."""
         self._build = built_at_once(self._structure, self._leaves, self._copied)
+        self.run = self._run_meanwhile
+
+    @property
+    def program(self) -> Program:
+        """The compiled program, for which this waits."""
+        return self.building.program()
+
+    def _run_meanwhile(self, arrays: list[Any]) -> Any:
+        """Run unfused, or replace this method by a shorter one if the program is ready."""
+        program = self._program = latest(self._program)
+        if isinstance(program, Building):
+            return self._run_any(arrays)
         if self._build is None:
             self.run = self._run_any
         else:
             self.run = _shortest_run(program, self._build) or self._run_at_once
+        return self.run(arrays)
 
     def run_all(self, arrays: list[Any]) -> tuple[Any, list[Any]]:
         """Run; return the result and the saved arrays that the program returns after it."""
@@ -62,14 +78,15 @@ class Entry:
         return nest.pack_sequence_as(self._structure, leaves), list(made)
 
     def _outputs(self, arrays: list[Any]) -> Sequence[Any]:
-        outputs = self.program(arrays)
+        self._program = latest(self._program)
+        outputs = self._program(arrays)
         if not self._copied:
             return outputs
-        return [_copy(a) if place in self._copied else a for place, a in enumerate(outputs)]
+        return [copy_of(a) if place in self._copied else a for place, a in enumerate(outputs)]
 
     def _run_at_once(self, arrays: list[Any]) -> Any:
         assert self._build is not None
-        return self._build(self.program(arrays))
+        return self._build(self._program(arrays))
 
     def _run_any(self, arrays: list[Any]) -> Any:
         made = iter(self._outputs(arrays))
@@ -78,11 +95,12 @@ class Entry:
         )
 
 
-def _shortest_run(program: Program, build: Build) -> Callable[[list[Any]], Any] | None:
+def _shortest_run(program: Runnable, build: Build) -> Callable[[list[Any]], Any] | None:
     """Return one function that runs the program and builds the result, if it has no variables."""
-    run = program.plain_run
+    run = program.plain_run if isinstance(program, Program) else None
     if run is None:
         return None
+    assert isinstance(program, Program)
 
     def shortest(arrays: list[Any]) -> Any:
         try:
@@ -102,7 +120,8 @@ def outputs_of_constants(graph: Graph) -> set[int]:
     return {place for place, value in enumerate(graph.outputs) if value.number in constant}
 
 
-def _copy(array: Any) -> Any:
+def copy_of(array: Any) -> Any:
+    """Return a copy of an array."""
     return backend_of(array).xp.asarray(array, copy=True)
 
 
@@ -112,7 +131,7 @@ def built_at_once(structure: Any, leaves: list[Any], copied: Collection[int] = (
     Traversing a structure at run time would take longer than a small program.
     """
     left, places = iter(leaves), count()
-    constants: dict[str, Any] = {"wrap": wrap, "copy": _copy}
+    constants: dict[str, Any] = {"wrap": wrap, "copy": copy_of}
 
     def text(part: Any) -> str:
         if type(part) in (tuple, list):

@@ -54,7 +54,7 @@ CORE: Sequence[Sequence[str]] = (
         "value_use",
         "warn_once",
     ),
-    ("failed_calls",),
+    ("background", "failed_calls"),
     ("checked_calls",),
     ("backend.capabilities", "files.private_cache"),
     ("backend.protocol",),

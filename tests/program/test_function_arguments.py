@@ -16,7 +16,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.errors import RecordingError
-from tapegrad.program.function import MANY_PROGRAMS
+from tapegrad.program.explanation import MANY_PROGRAMS
 from tapegrad.program.program_cache import MOST_PROGRAMS
 
 
@@ -406,7 +406,7 @@ def test_a_program_that_cannot_be_made_runs_eagerly_with_one_warning(monkeypatch
     def fail(*args: Any) -> Any:
         raise OSError("no compiler")
 
-    monkeypatch.setattr("tapegrad.program.function.program_of", fail)
+    monkeypatch.setattr("tapegrad.program.building.program_of", fail)
     v = tf.Variable(0.0)
     f, runs = counted(lambda x: v.assign_add(x).value())
 
@@ -421,7 +421,7 @@ def test_a_gradient_program_that_cannot_be_made_runs_eagerly(monkeypatch: Any) -
     def fail(*args: Any) -> Any:
         raise OSError("no compiler")
 
-    monkeypatch.setattr("tapegrad.program.forward_backward.program_of", fail)
+    monkeypatch.setattr("tapegrad.program.building.program_of", fail)
     count = tf.Variable(0, trainable=False)
     x = tf.constant(3.0)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.program.function import MANY_PROGRAMS
+from tapegrad.program.explanation import MANY_PROGRAMS
 
 # Tensors of a closure under a tape
 

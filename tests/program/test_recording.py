@@ -16,7 +16,8 @@ import tapegrad_strict as strict
 from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import RecordingError
 from tapegrad.ops.random import generator as random_generator
-from tapegrad.program.function import MANY_PROGRAMS, run_functions_eagerly
+from tapegrad.program.eager_mode import run_functions_eagerly
+from tapegrad.program.explanation import MANY_PROGRAMS
 
 
 def test_python_code_runs_once_per_signature() -> None:
@@ -182,7 +183,7 @@ def test_a_seed_counts_for_what_was_recorded_before(seed: Any) -> None:
         tf.random.set_seed(start)
         expected = [tf.random.normal([3], seed=seed).numpy() for _ in range(2)]
         np.testing.assert_array_equal(found, expected)
-    assert draw._recordings == 1
+    assert len(draw.explain().recordings) == 1
 
 
 def test_a_seed_counts_for_what_was_recorded_before_any_seed(monkeypatch) -> None:

@@ -6,9 +6,9 @@ import functools
 import hashlib
 import os
 import shlex
+import threading
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
@@ -113,9 +113,22 @@ def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
     if count == 1:
         _compile(compiler, kernels)
         return
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(_compile, compiler, group) for group in groups]:
-            done.result()
+    errors: list[BaseException] = []
+
+    def compile_group(group: dict[str, Kernel]) -> None:
+        try:
+            _compile(compiler, group)
+        except BaseException as error:
+            errors.append(error)
+
+    # The threads of an executor would keep the interpreter from ending until they are done.
+    threads = [threading.Thread(target=compile_group, args=[g], daemon=True) for g in groups]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tapegrad.core.background import checkpoint
 from tapegrad.core.exact_key import exact_key
 from tapegrad.program.fusion.fusion import (
     CHEAP,
@@ -51,6 +52,7 @@ def fused_in_parts(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call 
     known: dict[Any, _Form] = {}
     found: list[Call | Fused] = []
     for number, calls in enumerate(parts):
+        checkpoint()
         part = _Part(calls, [v for c in calls for v in c.results if last_part[v.number] > number])
         key = part.key(takes)
         form = known.get(key)

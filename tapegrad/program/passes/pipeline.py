@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tapegrad.core.backend.protocol import Backend
+from tapegrad.core.background import checkpoint
 from tapegrad.ops.products.fused import LEAST_WITH_SUMS
 from tapegrad.program.graph.graph import (
     Graph,
@@ -25,16 +28,27 @@ from tapegrad.program.passes.vector_products import with_joined_vectors
 
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
-    graph = without_dead_calls(without_repeated_calls(with_early_constants(graph)))
-    graph = with_known_constants(with_elementwise_products(simplified(graph)))
-    graph = with_losses_and_gradients(with_joins_last(graph))
-    graph = with_joined_products(graph)
-    if backend is not None and "matmul_sum" in backend.kernels:
-        graph = with_epilogues(graph)
-    if backend is not None and "matmul_with_sums" in backend.kernels:
-        graph = with_operand_sums(graph, LEAST_WITH_SUMS)
-    if backend is not None and "matvecs" in backend.kernels:
-        graph = with_joined_vectors(graph)
+    kernels = {} if backend is None else backend.kernels
+    passes: list[Callable[[Graph], Graph]] = [
+        with_early_constants,
+        without_repeated_calls,
+        without_dead_calls,
+        simplified,
+        with_elementwise_products,
+        with_known_constants,
+        with_joins_last,
+        with_losses_and_gradients,
+        with_joined_products,
+    ]
+    if "matmul_sum" in kernels:
+        passes.append(with_epilogues)
+    if "matmul_with_sums" in kernels:
+        passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
+    if "matvecs" in kernels:
+        passes.append(with_joined_vectors)
+    for rewritten in passes:
+        graph = rewritten(graph)
+        checkpoint()
     return tidied(graph)
 
 

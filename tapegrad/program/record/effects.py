@@ -27,6 +27,7 @@ from tapegrad.program.record.recording import current_recording
 Action = Callable[[Sequence[np.ndarray]], None]
 
 _silent: ContextVar[bool] = ContextVar("tapegrad_silent", default=False)
+_withheld: ContextVar[bool] = ContextVar("tapegrad_withheld", default=False)
 
 
 @contextmanager
@@ -39,9 +40,20 @@ def silence() -> Iterator[None]:
         _silent.reset(token)
 
 
+@contextmanager
+def without_effects() -> Iterator[None]:
+    """Record effects inside the block, but let them not happen: the call itself is not made."""
+    token = _withheld.set(True)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
 def _act(xp: Any, condition: Any, *arrays: Any, action: Action) -> Any:
     """Call `action` with the values on the host if the condition is true; return the condition."""
-    if not _silent.get() and bool(backend_of(condition).to_host(condition)):
+    is_silent = _silent.get() or _withheld.get()
+    if not is_silent and bool(backend_of(condition).to_host(condition)):
         action([backend_of(array).to_host(array) for array in arrays])
     return condition
 

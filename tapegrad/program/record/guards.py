@@ -105,6 +105,21 @@ class Guards:
                     return False
         return True
 
+    def change(self) -> str:
+        """Describe the first difference from what was recorded, "" if everything is as it was."""
+        if self.lost_a_tensor:
+            return "a tensor from outside changed"
+        for variable, trainable in self._variables:
+            found = variable()
+            if found is not None and found.trainable is not trainable:
+                return f"trainable of the variable {found.name!r} changed"
+        for owner, attributes in self._attributes:
+            holder = owner()
+            for name, _, matches in attributes if holder is not None else ():
+                if not matches(holder.__dict__.get(name, _ABSENT)):
+                    return f"attribute {name} of {type(holder).__name__} changed"
+        return ""
+
     @property
     def lost_a_tensor(self) -> bool:
         """Whether a tensor from outside is gone or was written to, so that these never hold again.
