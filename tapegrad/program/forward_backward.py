@@ -201,7 +201,7 @@ class FirstCall:
         self._recorded = None
 
 
-class _WholeTape(GradientTape):
+class WholeTape(GradientTape):
     """A tape that watches all variables that are read, trainable or not."""
 
     def follows_variable(self, variable: Variable, node: Node) -> bool:
@@ -240,7 +240,7 @@ def record_forward_backward(
         recording.kept = {}
         tensors = [leaf for leaf in inside if type(leaf) is Tensor]
         tracked = [x for x, flag in zip(tensors, flags) if flag]
-        with _WholeTape() as tape:
+        with WholeTape() as tape:
             if tracked:
                 tape.watch(tracked)
             args, kwargs = nest.pack_sequence_as(structure, inside)

@@ -37,6 +37,7 @@ from tapegrad.program.forward_backward import (
     NoProgram,
     record_forward_backward,
 )
+from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,

@@ -48,7 +48,7 @@ from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
 from tapegrad.program.inspect.inspection import Inspectable
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.replay import Launching, Reading, Replay, UnfitError
@@ -101,7 +101,7 @@ class Program(Inspectable):
         writers = _writers(self.steps, deferred, capabilities.loops)
         kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
-        kernels = {**_specialized_kernels(self.steps, capabilities.specializer), **kernels}
+        kernels = {**specialized_kernels(self.steps, capabilities.specializer), **kernels}
         places = {number: place for place, number in enumerate(graph.variables)}
         positions = (
             [places[number] for number in graph.written],
@@ -213,6 +213,11 @@ def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | N
     checkpoint()
     graph = optimized(recorded, backend)
     checkpoint()
+    for call in graph.calls:
+        for value in call.params.values():
+            if isinstance(value, InnerProgram):
+                value.compile()
+                checkpoint()
     read = [variables[number] for number in graph.variables]
     written = [variables[number] for number in graph.written]
     best = Program(recorded, graph, backend, read, written)
@@ -318,7 +323,7 @@ def _kernels_over(
     return found
 
 
-def _specialized_kernels(
+def specialized_kernels(
     steps: Sequence[Step], specializer: ShapeSpecializer | None
 ) -> dict[int, Callable[..., Any]]:
     """Kernels compiled for the shapes of their calls, by the position of their step."""

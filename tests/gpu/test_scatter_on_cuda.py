@@ -63,6 +63,36 @@ def test_entries_add_up_and_indices_out_of_range_are_dropped(
     np.testing.assert_allclose(actual, expected, rtol=2 * PRECISION[dtype.name], atol=atol)
 
 
+@pytest.mark.parametrize("shape", [(8, 20), (40, 50), (64, 200), (5, 40, 100), (64, 4096)])
+def test_indices_of_several_axes_are_one_list(shape) -> None:
+    """Searched, counted, and sorted: a sort along the last axis would mix up the entries."""
+    size = 1000
+    t, index = draw((*shape, 3), np.dtype("f8")), RNG.integers(0, size, shape)
+    expected = np.zeros((size, 3))
+    np.add.at(expected, index.reshape(-1), t.reshape(-1, 3))
+
+    y = scatter.take_add(cupy.asarray(t), cupy.asarray(index), axis=0, size=size)
+
+    np.testing.assert_allclose(cupy.asnumpy(y), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_dims", [1, 2])
+def test_gradients_of_gathers_per_example_are_those_of_the_cpu(batch_dims) -> None:
+    x, index = draw((40, 3, 400), np.dtype("f8")), RNG.integers(0, 400, (40, 3, 300))
+    if batch_dims == 1:
+        x, index = x[:, 0], index[:, 0]
+    found = []
+    for device in ("cpu", "cuda"):
+        with tf.device(device):
+            values = tf.constant(x)
+            with tf.GradientTape() as tape:
+                tape.watch(values)
+                picked = tf.gather(values, tf.constant(index), batch_dims=batch_dims)
+                loss = tf.reduce_sum(tf.sin(picked))
+            found.append(tape.gradient(loss, values).numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)
+
+
 def test_the_same_sum_gives_the_same_bits() -> None:
     t, index = cupy.asarray(draw((50_000, 20), np.dtype("f4"))), cupy.arange(50_000) % 17
 

@@ -181,14 +181,17 @@ def test_a_loop_that_tensors_end_needs_a_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 257])
-def test_a_loop_without_a_small_limit_says_what_to_do(limit: int | None) -> None:
+def test_a_loop_that_cannot_be_one_body_says_what_to_do(limit: int | None) -> None:
     def loop(x: Any) -> Any:
         return tf.while_loop(
-            lambda x: x > 1.0, lambda x: (x / 2.0,), (x,), maximum_iterations=limit
+            lambda x: tf.reduce_sum(x) < 100.0,
+            lambda x: (tf.concat([x, x], 0),),
+            (x,),
+            maximum_iterations=limit,
         )
 
-    with pytest.raises(RecordingError, match=r"maximum_iterations, at most 256.*jit_compile=False"):
-        tf.function(loop)(tf.constant(3.0))
+    with pytest.raises(RecordingError, match=r"keep their shapes and dtypes.*jit_compile=False"):
+        tf.function(loop)(tf.constant([3.0]))
 
 
 def test_the_gradient_of_a_loop_that_tensors_end() -> None:

@@ -11,6 +11,8 @@ from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.control.control_flow import switch_case
+from tapegrad.ops.control.loops import as_one_call
+from tapegrad.ops.creation import arange
 from tapegrad.ops.elementwise.selection import clip
 from tapegrad.ops.shape.joining import concat, stack
 from tapegrad.ops.shape.rearranging import flip
@@ -40,6 +42,9 @@ def scan(
     (size,) = sizes
     places = range(size or 0)
     spend_rounds(len(places))
+    found = as_one_call(f, init, leaves, xs, len(places), reverse)
+    if found is not None:
+        return found
     carry, results = init, []
     for place in reversed(places) if reverse else places:
         carry, result = f(carry, None if xs is None else _entry(xs, place))
@@ -103,9 +108,15 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
     >>> fori_loop(1, 5, lambda i, product: product * i, 1)
     24
     """
-    value = init_val
     places = range(int(lower), int(upper))
-    spend_rounds(places.stop - places.start)
+    spend_rounds(len(places))
+    counter = arange(places.start, places.stop)
+    found = as_one_call(
+        lambda value, i: (body_fun(i, value), None), init_val, [counter], counter, len(places)
+    )
+    if found is not None:
+        return found[0]
+    value = init_val
     for i in places:
         value = body_fun(i, value)
     return value

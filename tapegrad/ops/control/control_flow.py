@@ -14,12 +14,20 @@ from tapegrad.core.call_site import call_site
 from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
+from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
-from tapegrad.ops.shape.joining import stack, unstack
+from tapegrad.ops.control.loops import Structure, loop, recorded_while
+from tapegrad.ops.shape.joining import concat
 
 MOST_ROUNDS = 256
-"""The largest number of iterations that are recorded for a loop with an undecided condition."""
+"""The most iterations that are recorded one by one, if a loop can be one call."""
+
+FEW_ROUNDS = 32
+"""The most iterations with an undecided condition that are always recorded one by one.
+
+They need no condition on the host, and forward accumulators and `vmap` see each of them.
+"""
 
 
 def cond(pred: Any, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
@@ -107,8 +115,8 @@ def while_loop(
 ) -> Any:
     """Replace the loop variables by `body(*loop_vars)` while `cond(*loop_vars)` is true.
 
-    Inside a recorded function a condition on tensors requires `maximum_iterations`, at most 256:
-    that many iterations are recorded, and those after the end of the loop have no effect.
+    Inside a recorded function the body is recorded once if the condition depends on tensors. The
+    loop variables must keep their shapes and dtypes then.
 
     >>> import tapegrad
     >>> def halve(n, x):
@@ -123,12 +131,17 @@ def while_loop(
         maximum_iterations = check_whole("maximum_iterations", maximum_iterations, "while_loop")
     while maximum_iterations is None or iterations < maximum_iterations:
         condition = cond(*values)
+        rest = None if maximum_iterations is None else maximum_iterations - iterations
         if is_undecided(condition):
-            rest = _remaining_iterations(maximum_iterations, iterations)
-            values = _masked_iterations(cond, body, values, condition, rest)
+            values = _undecided_iterations(cond, body, values, condition, rest)
             break
         if not bool(condition):
             break
+        if iterations == MOST_ROUNDS:
+            found = _as_one_call(cond, body, values, condition, rest)
+            if found is not None:
+                values = found
+                break
         spend_rounds(1)
         values = _next_values(body, values)
         iterations += 1
@@ -145,16 +158,50 @@ def _next_values(body: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any
     return found
 
 
-def _remaining_iterations(maximum_iterations: Any, iterations: int) -> int:
-    """Return the number of iterations to record for a loop with an undecided condition."""
-    if maximum_iterations is None or int(maximum_iterations) - iterations > MOST_ROUNDS:
+def _undecided_iterations(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    values: tuple[Any, ...],
+    condition: Any,
+    most: int | None,
+) -> tuple[Any, ...]:
+    """Record a loop whose condition is computed by the function that is being recorded."""
+    if most is not None and most <= FEW_ROUNDS:
+        return _masked_iterations(cond, body, values, condition, most)
+    found = _as_one_call(cond, body, values, condition, most)
+    if found is not None:
+        return found
+    if most is None or most > MOST_ROUNDS:
         raise RecordingError(
             f"The condition of while_loop at {call_site()} is computed by the function that is "
-            f"being recorded. Pass maximum_iterations, at most {MOST_ROUNDS}: that many "
-            f"iterations are recorded. Got {maximum_iterations}. Or run the function eagerly with "
-            "function(jit_compile=False)."
+            "being recorded, and its iterations cannot be one recorded body: loop variables must "
+            "be tensors that keep their shapes and dtypes, and forward accumulators and vmap need "
+            f"maximum_iterations, at most {MOST_ROUNDS}. Got {most}. Or run the function eagerly "
+            "with function(jit_compile=False)."
         )
-    return int(maximum_iterations) - iterations
+    return _masked_iterations(cond, body, values, condition, most)
+
+
+def _as_one_call(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    values: tuple[Any, ...],
+    condition: Any,
+    most: int | None,
+) -> tuple[Any, ...] | None:
+    """Record the loop as one call, or return None if that is impossible."""
+
+    def next_leaves(leaves: list[Any]) -> list[Any]:
+        return nest.flatten(_next_values(body, tuple(nest.pack_sequence_as(values, leaves))))
+
+    def go_on(leaves: list[Any]) -> Any:
+        return cond(*nest.pack_sequence_as(values, leaves))
+
+    leaves = nest.flatten(values)
+    if any(not hasattr(leaf, "dtype") and type(leaf) not in NUMBERS for leaf in leaves):
+        return None
+    found = recorded_while(go_on, next_leaves, leaves, condition, most)
+    return None if found is None else tuple(nest.pack_sequence_as(values, found))
 
 
 def _masked_iterations(
@@ -216,7 +263,13 @@ def map_fn(
     >>> map_fn(lambda x: x * x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
-    return _stack_results([fn(entry) for entry in _entries(elems, "map_fn")])
+    leaves, count = _stacks(elems, "map_fn")
+    shape = Structure()
+
+    def step(_: list[Any], entry: list[Any]) -> tuple[list[Any], list[Any]]:
+        return [], shape.flatten(fn(nest.pack_sequence_as(elems, entry)))
+
+    return shape.pack(loop(step, [], leaves, count)[1])
 
 
 def foldl(
@@ -228,7 +281,7 @@ def foldl(
     >>> float(foldl(lambda total, x: total - x, tapegrad.constant([10.0, 2.0, 3.0])))
     5.0
     """
-    return _fold(fn, _entries(elems, "foldl"), initializer)[-1]
+    return _fold(fn, elems, initializer, "foldl")[0]
 
 
 def foldr(
@@ -240,7 +293,7 @@ def foldr(
     >>> float(foldr(lambda total, x: total - x, tapegrad.constant([2.0, 3.0, 10.0])))
     5.0
     """
-    return _fold(fn, _entries(elems, "foldr")[::-1], initializer)[-1]
+    return _fold(fn, elems, initializer, "foldr", backwards=True)[0]
 
 
 def scan(
@@ -260,10 +313,7 @@ def scan(
     >>> scan(lambda total, x: total + x, tapegrad.constant([1.0, 2.0, 3.0])).tolist()
     [1.0, 3.0, 6.0]
     """
-    entries = _entries(elems, "scan")
-    results = _fold(fn, entries[::-1] if reverse else entries, initializer)
-    results = results if initializer is None else results[1:]
-    return _stack_results(results[::-1] if reverse else results)
+    return _fold(fn, elems, initializer, "scan", reverse, keeps=True)[1]
 
 
 def _call_branch(function: Any, name: str) -> Any:
@@ -275,25 +325,48 @@ def _call_branch(function: Any, name: str) -> Any:
     return function()
 
 
-def _fold(fn: Callable[[Any, Any], Any], entries: list[Any], initializer: Any) -> list[Any]:
-    """Return the initial value and the result after each further entry."""
-    results = entries[:1] if initializer is None else [initializer]
-    for entry in entries[1:] if initializer is None else entries:
-        results.append(fn(results[-1], entry))
-    return results
+def _fold(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any,
+    name: str,
+    backwards: bool = False,
+    keeps: bool = False,
+) -> tuple[Any, Any]:
+    """Return the last result, and if `keeps`, all of them stacked in the order of the entries."""
+    leaves, count = _stacks(elems, name)
+    start = initializer
+    if initializer is None:
+        place = count - 1 if backwards else 0
+        start = nest.pack_sequence_as(elems, [leaf[place] for leaf in leaves])
+        leaves = [leaf[:-1] if backwards else leaf[1:] for leaf in leaves]
+        count -= 1
+    shape = Structure()
+    first = shape.flatten(start)
+
+    def step(carried: list[Any], entry: list[Any]) -> tuple[list[Any], list[Any]]:
+        before = nest.pack_sequence_as(start, carried)
+        new = shape.flatten(fn(before, nest.pack_sequence_as(elems, entry)))
+        return new, new if keeps else []
+
+    last, made = loop(step, first, leaves, count, backwards)
+    if not keeps:
+        return shape.pack(last), None
+    if initializer is None:  # the first entry is the first result
+        sides = [[one[None], rest] for one, rest in zip(first, made or [None] * len(first))]
+        made = [
+            concat([part for part in (side[::-1] if backwards else side) if part is not None], 0)
+            for side in sides
+        ]
+    return shape.pack(last), shape.pack(made)
 
 
-def _entries(elems: Any, name: str) -> list[Any]:
-    """Return the entries along axis 0 of every leaf, each packed like `elems`."""
-    leaves = [unstack(as_operand(leaf)) for leaf in nest.flatten(elems)]
-    if not leaves or not leaves[0]:
+def _stacks(elems: Any, name: str) -> tuple[list[Any], int]:
+    """Return the leaves, whose entries along axis 0 are those of the loop, and their number."""
+    leaves = [as_operand(leaf) for leaf in nest.flatten(elems)]
+    lengths = [leaf.shape[0] if len(leaf.shape) else 0 for leaf in leaves]
+    if not leaves or not lengths[0]:
         raise ArgumentError(f"{name} needs at least one entry along axis 0. Got none.")
-    if len({len(leaf) for leaf in leaves}) > 1:
-        raise ArgumentError(
-            f"{name} needs the same length along axis 0. Got {[len(leaf) for leaf in leaves]}."
-        )
-    return [nest.pack_sequence_as(elems, list(entry)) for entry in zip(*leaves, strict=True)]
-
-
-def _stack_results(results: list[Any]) -> Any:
-    return nest.map_structure(lambda *leaves: stack(leaves), *results)
+    if len(set(lengths)) > 1:
+        raise ArgumentError(f"{name} needs the same length along axis 0. Got {lengths}.")
+    return leaves, lengths[0]

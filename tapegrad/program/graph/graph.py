@@ -42,6 +42,13 @@ class Value:
         return f"%{self.number}:{self.dtype.name}{list(self.shape)}"
 
 
+class InnerProgram:
+    """A parameter of a call that is a program itself, such as the body of a loop."""
+
+    def compile(self) -> None:
+        """Compile it, if that has not been done."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a primitive. Operands are values or constant numbers."""

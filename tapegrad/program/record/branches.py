@@ -36,7 +36,7 @@ def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
             "A condition that was computed inside a recorded function is used outside of it. "
             "Return it from the function first."
         )
-    condition = _as_truth(condition)
+    condition = as_truth(condition)
     start = {variable.number: variable.array for variable, _ in recording.known_variables()}
     result, kept = _run(recording, condition, true_fn, start)
     otherwise, other = _run(recording, logical_not(condition), false_fn, start)
@@ -57,7 +57,7 @@ def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
     return nest.pack_sequence_as(result, [_selected(condition, a, b) for a, b in leaves])
 
 
-def _as_truth(condition: Any) -> Any:
+def as_truth(condition: Any) -> Any:
     """Return the condition as a 0-d boolean tensor."""
     if condition.shape.num_elements() != 1:
         raise ShapeError(

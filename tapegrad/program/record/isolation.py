@@ -62,10 +62,13 @@ class _TensorArray:
         if tensor is None:
             return self
         array = _tensor_array.__get__(tensor)
+        recording = current_recording()
+        if recording is None:
+            return array
         if type(array) is not Recorded:
-            recording = current_recording()
-            if recording is not None:
-                recording.note_tensor(tensor, array)
+            recording.note_tensor(tensor, array)
+        elif array.recording is not recording:
+            recording.note_outer_tensor(tensor)
         return array
 
     def __set__(self, tensor: Any, array: Any) -> None:
@@ -79,14 +82,15 @@ class _TensorArray:
 @contextmanager
 def recorded_by(recording: Recording) -> Iterator[None]:
     """Record what this thread computes inside the block."""
+    around = current_recording()  # that of a loop, if this is the one of its body
     try:
         _active.add(recording)
         _update_attributes()
         set_recording(recording)
         yield
     finally:
-        if current_recording() is recording:
-            set_recording(None)
+        if current_recording() in (recording, None):
+            set_recording(around)
         _active.discard(recording)
         _update_attributes()
 
@@ -145,7 +149,10 @@ def _refuse_outside_write(tensor: Any) -> None:
     recording = current_recording()
     if recording is None or not isinstance(tensor, Tensor):
         return
-    if type(_tensor_array.__get__(tensor)) is not Recorded and not recording.has_made(tensor):
+    array = _tensor_array.__get__(tensor)
+    if type(array) is Recorded:
+        recording.check_write(array)
+    elif not recording.has_made(tensor):
         raise RecordingError(
             f"A function that is being recorded writes to a tensor from outside at {call_site()}. "
             "Later calls replay the recording and would not write to it. Pass the tensor as an "

@@ -191,6 +191,16 @@ class Recording:
         self._count = 0
         self._known: dict[int, Value] = {}
 
+    def is_inside(self, other: Recording) -> bool:
+        """Whether this is the recording of a loop's body that may read values of the other one."""
+        return False
+
+    def note_outer_tensor(self, tensor: Tensor) -> None:
+        """Remember a tensor with an array of another recording, which bodies of loops may read."""
+
+    def check_write(self, array: Recorded) -> None:
+        """Raise if the code that is being recorded must not write to an array."""
+
     def value_of(self, array: Array) -> Value:
         """Return a new value with the shape and dtype of an array."""
         self._count += 1
@@ -444,6 +454,9 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
 
         def kernel(*operands: Any, **params: Any) -> Any:
             recording = next(o.recording for o in operands if type(o) is Recorded)
+            inner = _thread.recording
+            if inner is not recording and inner is not None and inner.is_inside(recording):
+                recording = inner  # the body of a loop reads a value from outside of the loop
             return recording.run(primitive, operands, params)
 
         return kernel
@@ -491,7 +504,10 @@ class _RecordingBackend:
 
     def adopt(self, like: Recorded, values: Sequence[Any]) -> list[Any]:
         """Turn arrays from outside the recording into constants of it."""
-        return [like.recording.adopted(value) for value in values]
+        inner = _thread.recording
+        is_inner = inner is not None and inner.is_inside(like.recording)
+        recording = inner if inner is not None and is_inner else like.recording
+        return [recording.adopted(value) for value in values]
 
     def to_host(self, array: Recorded) -> np.ndarray:
         """Return the value if a function of the package needs it; users must not read values."""
@@ -503,7 +519,8 @@ class _RecordingBackend:
         return backend_of(array.array).to_host(array.array)
 
     def memory(self, device: str) -> Memory:
-        raise RecordingError(_reading("the memory of a device"))
+        """Return the memory of the device, which an operation that ran out of it frees."""
+        return backend_for(device).memory(device)
 
 
 class _Thread(threading.local):

@@ -41,8 +41,9 @@ Shape = tuple[int, ...]
 # The most entries, and comparisons in total, for which every position searches all entries.
 _FEW = 1024
 _COMPARISONS = 1 << 26
-# The most entries for which counting is faster than sorting, which takes several launches.
-_COUNTED = 8192
+# The most entries for which counting is faster than sorting. Counting takes 57 us for 4096 entries
+# and 230 us for 8192; sorting takes about 80 us, in some twenty launches.
+_COUNTED = 4096
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _LARGEST_BFLOAT16 = (2.0 - 2.0**-7) * 2.0**127
@@ -149,7 +150,8 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _as_index(index: Array) -> Array:
-    return contiguous(index.astype(_INT64, copy=False))
+    """Return the indices as one list; those of several axes belong to the entries in C order."""
+    return contiguous(index.astype(_INT64, copy=False)).reshape(-1)
 
 
 # Sums

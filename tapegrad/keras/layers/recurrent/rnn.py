@@ -23,7 +23,6 @@ from tapegrad.keras.layers.recurrent.walking import walk
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.shape.functions import swapaxes
-from tapegrad.ops.shape.joining import stack, unstack
 from tapegrad.ops.shape.rearranging import flip
 
 
@@ -76,7 +75,7 @@ class RNN(Layer):
         self.cell = cell
         self.return_sequences, self.return_state = return_sequences, return_state
         self.go_backwards, self.stateful = go_backwards, stateful
-        # Stored but ignored: steps always run one by one, and tf.function unrolls them.
+        # Stored but ignored: inside a recorded function the steps are one loop if they are many.
         self.unroll = unroll
         self.zero_output_for_mask = zero_output_for_mask
         self._memory: _Memory | None = None
@@ -163,14 +162,15 @@ class RNN(Layer):
             self._step_masks(mask, sequences.shape),
             training,
             self.zero_output_for_mask,
+            self.return_sequences,
         )
         if self._memory is not None:
             self._memory.keep(states)
-        output = stack(outputs, 1) if self.return_sequences else outputs[-1]
+        output = swapaxes(outputs, 0, 1) if self.return_sequences else outputs
         return (output, *states) if self.return_state else output
 
-    def _step_masks(self, mask: Any, shape: Sequence[int]) -> list[Any] | None:
-        """Return the mask of each step, in the order of execution."""
+    def _step_masks(self, mask: Any, shape: Sequence[int]) -> Any:
+        """Return the masks `[steps, batch]` in the order of execution, None if there are none."""
         if isinstance(mask, list | tuple):
             mask = mask[0]
         if mask is None:
@@ -180,8 +180,8 @@ class RNN(Layer):
                 f"{self._title} takes a mask of shape (batch, steps), here {tuple(shape[:2])}. Got "
                 f"{mask.shape}."
             )
-        steps: list[Any] = unstack(cast(mask, "bool"), axis=1)
-        return steps[::-1] if self.go_backwards else steps
+        steps = swapaxes(cast(mask, "bool"), 0, 1)
+        return flip(steps, 0) if self.go_backwards else steps
 
     # Shapes
 

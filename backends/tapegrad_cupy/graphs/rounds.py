@@ -1,0 +1,88 @@
+"""Loops of many rounds: a CUDA graph of some of them, launched again and again.
+
+A loop of few rounds is part of its program's graph, round by round. A graph of all rounds of a long
+one would take long to make. Here one graph runs 64 rounds, and its launches read one part of the
+stacks after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import cupy
+
+from tapegrad.core.backend.registry import by_name
+from tapegrad.program.loops.rounds import run_rounds
+from tapegrad_cupy.graphs.capture import Captured, capture
+from tapegrad_cupy.runtime.device_to_host import check_not_capturing
+
+Array = Any
+
+MOST_IN_ONE_GRAPH = 512
+"""The most rounds that are part of the graph around them."""
+
+ROUNDS = 64
+"""The rounds of one graph. The host needs as long for a launch as the device for about ten."""
+
+
+def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> tuple[Array, ...]:
+    """Run a body `length` times; return the last carried values, then the stacks."""
+    if length <= MOST_IN_ONE_GRAPH:
+        return run_rounds(body, operands, length, backwards, _empty)
+    check_not_capturing("A loop of many rounds", operands[0])
+    made = [_empty((length, *spec.shape), spec) for spec in body.specs]
+    first, last = body.layout.carried, body.layout.carried + body.layout.entries
+    carried: Sequence[Array] = operands[:first]
+    stacks, shared = operands[first:last], operands[last:]
+    for part in _parts(length, backwards):
+        given = [*carried, *[stack[part] for stack in stacks], *shared]
+        outputs = _run_part(body, given, part.stop - part.start, backwards)
+        carried = outputs[:first]
+        for stack, entries in zip(made, outputs[first:]):
+            stack[part] = entries
+        del given, outputs  # arrays that are still referenced could not be used by the next launch
+    return (*carried, *made)
+
+
+def _parts(length: int, backwards: bool) -> list[slice]:
+    """Return the rounds of each launch; what does not fill a graph comes last."""
+    count = length // ROUNDS
+    if backwards:
+        starts = [length - ROUNDS * (k + 1) for k in range(count)]
+        rest = slice(0, length - ROUNDS * count)
+    else:
+        starts = [ROUNDS * k for k in range(count)]
+        rest = slice(ROUNDS * count, length)
+    parts = [slice(start, start + ROUNDS) for start in starts]
+    return parts if rest.stop == rest.start else [*parts, rest]
+
+
+def _run_part(body: Any, given: Sequence[Array], length: int, backwards: bool) -> Sequence[Array]:
+    if length < ROUNDS:
+        return run_rounds(body, given, length, backwards, _empty)
+    outputs: Sequence[Array] = _captured(body, backwards)(given, [])[0]
+    return outputs
+
+
+def _empty(shape: tuple[int, ...], spec: Any) -> Array:
+    return cupy.empty(shape, spec.dtype)
+
+
+_graphs: WeakKeyDictionary[Any, dict[Any, Captured]] = WeakKeyDictionary()
+
+
+def _captured(body: Any, backwards: bool) -> Captured:
+    """Return the run of some rounds as CUDA graphs, of the form of the body that runs now."""
+    known, key = _graphs.setdefault(body, {}), (backwards, id(body.round))
+    if key not in known:
+
+        def run(inputs: Sequence[Array], _: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
+            return run_rounds(body, inputs, ROUNDS, backwards, _empty), ()
+
+        known[key] = capture(run, [], [])
+    return known[key]
+
+
+KERNELS = by_name(counted_loop)

@@ -1,0 +1,5 @@
+"""Loops that are recorded once: their bodies are programs, and one call runs all rounds.
+
+body_recording.py records a body, body.py turns it into a program, primitives.py runs rounds, and
+counted.py and conditional.py record loops with their gradients.
+"""

@@ -1,0 +1,178 @@
+"""The body of a loop as a program: one round, from arrays to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tapegrad.core.backend.registry import find_backend
+from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
+from tapegrad.program.graph.graph import Graph, InnerProgram, Value
+from tapegrad.program.passes.pipeline import optimized, tidied
+from tapegrad.program.program import Program, specialized_kernels
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many values of each kind a body takes and returns.
+
+    A body takes carried values, one entry of each stack, and values that are the same in all
+    rounds. It returns the new carried values, and one entry of each stack that the loop makes.
+    """
+
+    carried: int
+    entries: int
+    shared: int
+    made: int
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results of a round are written, so that stacks need few copies.
+
+    A stack of a carried value before each round has one more entry: the value after a round is
+    written where the next round finds it. A stack of the values after each round is then the same
+    memory, one entry further.
+    """
+
+    before: dict[int, int]
+    """Stacks that the loop makes, by position, of the carried value at a position."""
+    after: dict[int, int]
+    """Likewise, of the new carried value, which lies in the memory of one of `before`."""
+    alone: tuple[int, ...]
+    """The other stacks."""
+
+
+class Body(InnerProgram):
+    """One round of a loop.
+
+    It runs unfused until `compile` was called: while a function is recorded, few rounds may run,
+    and its program may be built later.
+    """
+
+    def __init__(self, graph: Graph, layout: Layout) -> None:
+        self.layout = layout
+        self.recorded = tidied(graph)
+        self._compiled: _Round | None = None
+
+    def __repr__(self) -> str:
+        return f"<body of {len(self.recorded.calls)} calls>"
+
+    @property
+    def specs(self) -> tuple[Value, ...]:
+        """Shapes and dtypes of the entries of the stacks that the loop makes."""
+        return self.recorded.outputs[self.layout.carried :]
+
+    @cached_property
+    def _plain(self) -> _Round:
+        return _Round(self.recorded, plain_steps(self.recorded), self.layout)
+
+    @cached_property
+    def program(self) -> Program:
+        """The compiled program of one round, which is built on first use."""
+        return _OneRound(self.recorded, *_optimized(self.recorded), [], [])
+
+    def compile(self) -> None:
+        """Run the compiled program from now on."""
+        if self._compiled is None:
+            program = self.program
+            self._compiled = _Round(program.graph, program.steps, self.layout, program.kernels)
+
+    @property
+    def round(self) -> _Round:
+        """The form that runs now."""
+        return self._compiled or self._plain
+
+    def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Run one round: carried values, entries of stacks, shared values."""
+        results: Sequence[Any] = self.round.run_alone(arrays)
+        return results
+
+
+class _Round:
+    """The code of one round, which writes most results where the loop wants them."""
+
+    def __init__(
+        self, graph: Graph, steps: Sequence[Step], layout: Layout, kernels: Any = None
+    ) -> None:
+        self._graph, self._steps, self._kernels = graph, steps, kernels
+        self.places = _places(graph, layout)
+        targets = [*self.places.before.values(), *[layout.carried + k for k in self.places.alone]]
+        self.targets = targets
+        """The positions of the results that get an array to be written to."""
+        numbers: dict[int, int] = {}
+        for place, position in enumerate(targets):
+            numbers.setdefault(graph.outputs[position].number, place)
+        first = 1 + max(
+            [value.number for step in steps for value in (*step.reads, *step.results)]
+            + [value.number for value in (*graph.inputs, *graph.outputs)]
+            + [*graph.constants, 0]
+        )
+        slots = [replace(graph.outputs[p], number=first + k) for k, p in enumerate(targets)]
+        written = [_written_to(step, numbers, slots) for step in steps]
+        made = {v.number for step in written for v in getattr(step, "targets", ()) if v is not None}
+        self.copied = [place for place, slot in enumerate(slots) if slot.number not in made]
+        """The places, among `targets`, whose arrays the caller has to fill."""
+        self.run: Run = to_python(replace(graph, inputs=(*graph.inputs, *slots)), written, kernels)
+
+    @cached_property
+    def run_alone(self) -> Any:
+        run = to_python(self._graph, self._steps, self._kernels)
+        return lambda arrays: run(arrays, ())[0]
+
+
+def _written_to(step: Step, numbers: dict[int, int], slots: Sequence[Value]) -> Step:
+    """Let a compiled loop write to the arrays for its results."""
+    if not isinstance(step, CompiledLoop):
+        return step
+    places = [numbers.get(value.number) for value in step.results]
+    if all(place is None for place in places):
+        return step
+    sources = step.sources or (None,) * len(step.results)
+    return replace(
+        step,
+        targets=tuple(
+            old if place is None else slots[place] for old, place in zip(step.targets, places)
+        ),
+        sources=tuple(
+            old if place is None else None for old, place in zip(sources, places, strict=True)
+        ),
+    )
+
+
+def _places(graph: Graph, layout: Layout) -> Places:
+    count = layout.carried
+    inputs = {value.number: k for k, value in enumerate(graph.inputs[:count])}
+    before: dict[int, int] = {}
+    for k, value in enumerate(graph.outputs[count:]):
+        place = inputs.get(value.number)
+        if place is not None and place not in before.values():
+            before[k] = place
+    news = {graph.outputs[place].number: place for place in before.values()}
+    after: dict[int, int] = {}
+    for k, value in enumerate(graph.outputs[count:]):
+        if k not in before and value.number in news:
+            after[k] = news[value.number]
+    alone = [k for k in range(layout.made) if k not in before and k not in after]
+    return Places(before, after, tuple(alone))
+
+
+class _OneRound(Program):
+    """A program that is never a CUDA graph by itself, because that of the loop contains it."""
+
+    def _prepare(self, uncaptured: frozenset[str]) -> None:
+        self._capabilities = replace(self._capabilities, capture=None)
+        super()._prepare(uncaptured)
+
+    @property
+    def kernels(self) -> Any:
+        """Kernels compiled for the shapes of their calls, by the position of their step."""
+        return specialized_kernels(self.steps, self._capabilities.specializer)
+
+
+def _optimized(graph: Graph) -> tuple[Graph, Any]:
+    found = {id(backend): backend for backend in (find_backend(c.array_type) for c in graph.calls)}
+    backend = next(iter(found.values())) if len(found) == 1 else None
+    return optimized(graph, backend), backend

@@ -1,0 +1,186 @@
+"""One loop while it is recorded: its operands, its results, and its VJP rule on the outer tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.primitive import record_many
+from tapegrad.core.recorder import EMPTY, Node, Stack, active_stack, using_stack
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import RecordingError
+from tapegrad.ops.creation import zeros_like
+from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.primitives import sum_p
+from tapegrad.program.loops.body import Body
+from tapegrad.program.loops.pullback import LaterSum, Pullback
+from tapegrad.program.loops.tracing import Round, Sources, Step, Tensors
+from tapegrad.program.outer_tape import OneCall
+from tapegrad.program.record.recording import Recorded, Recording, current_recording
+
+
+def recording_of_loop() -> Recording:
+    """Return the recording that a loop belongs to."""
+    recording = current_recording()
+    if recording is None:
+        raise RecordingError("A loop is recorded outside of a function.")
+    return recording
+
+
+def real_arrays(tensors: Tensors) -> list[Any]:
+    """Return the arrays that recorded tensors hold."""
+    arrays = [tensor.array for tensor in tensors]
+    return [array.array if type(array) is Recorded else array for array in arrays]
+
+
+class LoopCall:
+    """A loop that is being recorded: its operands, and the variables that its rounds assign."""
+
+    def __init__(
+        self,
+        step: Step,
+        carried: Tensors,
+        stacks: Tensors,
+        states: Sequence[tuple[Variable, Any, Any]],
+    ) -> None:
+        self.step, self.carried, self.stacks = step, carried, stacks
+        self.states = [variable for variable, _, _ in states]
+        self.before: list[Any] = []
+        """The arrays of these variables before the loop."""
+
+    def record(self, operands: list[Any], body: Body) -> Sequence[Any]:
+        """Record the primitive; return all its results."""
+        raise NotImplementedError
+
+    def operands(self, found: Round) -> list[Any]:
+        """Return what the loop carries, its stacks, and what its rounds share."""
+        own = [x.array for x in self.carried] + self.before + [x.array for x in self.stacks]
+        return own + [array for _, array in found.shared]
+
+    def run(self, around: Recording, body: Body, found: Round) -> list[Any]:
+        """Record the loop, assign its variables, and return its other results."""
+        self.before = [around.array_of(variable) for variable in self.states]
+        results = list(self.record(self.operands(found), body))
+        first, last = len(self.carried), len(self.carried) + len(self.states)
+        for variable, array in zip(self.states, results[first:last]):
+            variable.array = array
+        return results[:first] + results[last:]
+
+    def followed(
+        self, stack: Stack, rule: LoopRule, sources: Sources, results: list[Any]
+    ) -> Tensors:
+        """Return the results as tensors that the recorders of a stack follow."""
+        tensors = tuple([wrap(array) for array in results])
+        variables = [variable.shared_value() for variable in sources.variables]
+        operands = [*self.carried, *self.stacks, *sources.tensors, *variables]
+        nodes = tuple([x.node for x in operands])
+        operation: Any = OneCall("loop", rule)  # type: ignore[arg-type]
+        record_many(stack, operation, {}, [x.array for x in operands], nodes, results, tensors)
+        return list(tensors)
+
+
+class LoopRule:
+    """The VJP rule of a loop, from the cotangents of its results to those of its operands."""
+
+    reads = wants = ()
+
+    def __init__(
+        self,
+        loop: Any,
+        pullback: Pullback,
+        sources: Sources,
+        kept: list[Any],
+        results: list[Any],
+    ) -> None:
+        self.loop, self.pullback = loop, pullback
+        self._all_kept = kept
+        count = pullback.backward.layout.entries - len(pullback.seeded) - len(pullback.reread)
+        self.kept = kept[:count]
+        """What the rounds of the pullback read; the others are read after the loop."""
+        self._outer = [*sources.tensors, *sources.variables]
+        self._results = results
+
+    def pick(self, operands: Sequence[Any], result: Any) -> tuple[Any, ...]:
+        return ()
+
+    def rewrap(self, saved: Sequence[Any], node: Node) -> tuple[Any, ...]:
+        return ()
+
+    def __call__(self, t: Sequence[Any], saved: Sequence[Any], params: Any) -> list[Any]:
+        cotangents = [
+            zeros_like(wrap(array)) if x is None else x if isinstance(x, Tensor) else wrap(x)
+            for x, array in zip(t, self._results, strict=True)
+        ]
+        count = len(self.loop.carried)
+        carried, made = cotangents[:count], cotangents[count:]
+        if not active_stack().tokens:
+            with using_stack(EMPTY):
+                return self._plain(carried, made)
+        now = [variable.array for variable in self.loop.states]
+        try:
+            for variable, array in zip(self.loop.states, self.loop.before):
+                variable.array = array
+            return self.observed(carried, made, self._outer)
+        finally:
+            for variable, array in zip(self.loop.states, now):
+                variable.array = array
+
+    def _plain(self, carried: Tensors, made: Tensors) -> list[Any]:
+        """Run the recorded pullback in the other direction."""
+        pullback = self.pullback
+        cotangents = [carried[k].array for k in pullback.floating]
+        cotangents += [zeros_like(as_operand(self._outer[k])).array for k in pullback.sums]
+        stacks = [made[k].array for k in pullback.seeded] + self.kept
+        stacks += [self.loop.stacks[k].array for k in pullback.reread]
+        results = [wrap(x) for x in self.run_pullback(cotangents, stacks + pullback.shared)]
+        count = len(pullback.floating)
+        last = count + len(pullback.sums)
+        pulled = results[last:]
+        known = {
+            "cotangent": [made[k] for k in pullback.seeded],
+            "kept": [wrap(array) for array in self._all_kept],
+            "given": self.loop.stacks,
+            "pulled": pulled,
+        }
+        sums = results[count:last]
+        sums += [_over_rounds(one, [known[k][p] for k, p in one.stacks]) for one in pullback.later]
+        return self.in_order(results[:count], pulled[: len(pullback.pulled)], sums)
+
+    def in_order(
+        self, carried: Sequence[Any], stacks: Sequence[Any], sums: Sequence[Any]
+    ) -> list[Any]:
+        """Return one cotangent or None per operand."""
+        pullback, loop = self.pullback, self.loop
+        parts = [
+            (pullback.floating, carried, len(loop.carried)),
+            (pullback.pulled, stacks, len(loop.stacks)),
+            (pullback.followed, sums, len(self._outer)),
+        ]
+        known = [(dict(zip(places, found, strict=True)), count) for places, found, count in parts]
+        return [table.get(k) for table, count in known for k in range(count)]
+
+    def run_pullback(self, cotangents: list[Any], rest: list[Any]) -> Sequence[Any]:
+        """Record the pullback of all rounds.
+
+        `cotangents` are carried from round to round; `rest` are stacks and what is shared.
+        """
+        raise NotImplementedError
+
+    def observed(self, carried: Tensors, made: Tensors, outer: list[Any]) -> list[Any]:
+        """Return the cotangents computed by operations that recorders can follow."""
+        raise NotImplementedError
+
+
+def _over_rounds(one: LaterSum, stacks: Sequence[Tensor]) -> Any:
+    """Return the sum over all rounds of what a call computes, from the stacks of its operands."""
+    if one.call.primitive.name == "sum":
+        (operand,) = one.call.reads
+        axes = one.call.params["axis"]
+        every = range(len(operand.shape)) if axes is None else axes
+        axis = (0, *[place % len(operand.shape) + 1 for place in every])
+        return sum_p(stacks[0], axis=axis, keepdims=False)
+    # All examples of all rounds below each other.
+    flat = [reshape(x, (x.shape[0] * x.shape[1], x.shape[2])) for x in stacks]
+    return one.call.primitive(*flat, **one.call.params)

@@ -1,0 +1,85 @@
+"""The primitives that run loops: all rounds in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.errors import ArgumentError
+from tapegrad.program.loops.body import Body
+from tapegrad.program.loops.rounds import run_rounds
+
+MOST_ROUNDS = 10_000_000
+"""The rounds after which a loop without `maximum_iterations` counts as endless."""
+
+
+def _counted(xp: Any, *operands: Any, body: Body, length: int, backwards: bool) -> tuple[Any, ...]:
+    """Run a body `length` times; return the last carried values, then the stacks."""
+    return run_rounds(
+        body, operands, length, backwards, lambda shape, spec: _empty(xp, shape, spec, operands[0])
+    )
+
+
+def _empty(xp: Any, shape: tuple[int, ...], spec: Any, like: Any) -> Any:
+    # Another library than NumPy has dtypes of its own.
+    is_own = isinstance(like.dtype, np.dtype)
+    return xp.empty(shape, dtype=spec.dtype if is_own else getattr(xp, spec.dtype.name))
+
+
+def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple[Any, ...]:
+    """Run a body while the first carried value is true; return the last carried values."""
+    count = body.layout.carried
+    carried: Sequence[Any] = operands[:count]
+    shared = operands[count:]
+    done = 0
+    while _goes_on(carried[0], done, most):
+        carried = body([*carried, *shared])[:count]
+        done += 1
+    return tuple(carried)
+
+
+def _conditional_gradient(
+    xp: Any, *operands: Any, body: Body, pullback: Body, most: int | None
+) -> tuple[Any, ...]:
+    """Return the cotangents of what a loop with a condition carries and shares.
+
+    The rounds run again and keep what their rules read, because no array can have an entry per
+    round whose number is not known.
+    """
+    count, shared_count = body.layout.carried, body.layout.shared
+    carried: Sequence[Any] = operands[:count]
+    rest = operands[count:]
+    shared, cotangents = rest[:shared_count], rest[shared_count:]
+    kept: list[Sequence[Any]] = []
+    while _goes_on(carried[0], len(kept), most):
+        results = body([*carried, *shared])
+        carried = results[:count]
+        kept.append(results[count:])
+    own = pullback.layout.carried
+    carried, shared = cotangents[:own], cotangents[own:]
+    while kept:
+        carried = pullback([*carried, *kept.pop(), *shared])[:own]
+    return tuple(carried)
+
+
+def _goes_on(condition: Any, done: int, most: int | None) -> bool:
+    if most is not None and done >= most:
+        return False
+    goes_on = bool(backend_of(condition).to_host(condition))
+    if goes_on and most is None and done >= MOST_ROUNDS:
+        raise ArgumentError(
+            f"A while_loop has not ended after {MOST_ROUNDS:,} iterations. If it needs more, pass "
+            "maximum_iterations; otherwise check that its condition becomes false."
+        )
+    return goes_on
+
+
+counted_loop_p = Primitive("counted_loop", _counted, many=True, differentiable=False)
+conditional_loop_p = Primitive("conditional_loop", _conditional, many=True, differentiable=False)
+conditional_loop_gradient_p = Primitive(
+    "conditional_loop_gradient", _conditional_gradient, many=True, differentiable=False
+)

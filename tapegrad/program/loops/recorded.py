@@ -1,0 +1,71 @@
+"""Decide whether a loop inside a recorded function is one call, and record it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.autodiff.batching import current_frame
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.recorder import active_stack
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import RecordingError
+from tapegrad.ops.control.loops import Step, Values, register_loops
+from tapegrad.program.loops.body_recording import NotOneLoop
+from tapegrad.program.loops.conditional import NextValues, conditional_loop
+from tapegrad.program.loops.counted import counted_loop
+from tapegrad.program.outer_tape import only_tapes
+from tapegrad.program.record.branches import as_truth
+from tapegrad.program.record.recording import current_recording
+
+LEAST_ROUNDS = 8
+"""The least rounds of a loop that is recorded as one call."""
+
+
+def recorded_loop(
+    step: Step, carried: Values, stacks: Values, length: int, backwards: bool
+) -> tuple[Values, Values] | None:
+    """Record a loop as one call; return None if it must be unrolled."""
+    if current_recording() is None or length < LEAST_ROUNDS or not can_be_one_call():
+        return None
+    carried = [x.shared_value() if type(x) is Variable else x for x in carried]
+    stacks = [x.shared_value() if type(x) is Variable else x for x in stacks]
+    if not all(type(x) is Tensor for x in (*carried, *stacks)):
+        return None
+    try:
+        return counted_loop(step, carried, stacks, length, backwards)
+    except (NotOneLoop, RecordingError):
+        return None
+
+
+def recorded_while(
+    condition: Callable[..., Any], body: NextValues, carried: Values, first: Any, most: int | None
+) -> Values | None:
+    """Record a loop that ends by a condition; return None if it must be unrolled.
+
+    `first` is the condition before the first round.
+    """
+    if current_recording() is None or not can_be_one_call():
+        return None
+    flag = as_truth(as_operand(first))
+    values = [as_operand(x) for x in carried]
+    if not all(type(x) is Tensor for x in (flag, *values)):
+        return None
+
+    def step(before: list[Any]) -> list[Any]:
+        new = [as_operand(x) for x in body(before[1:])]
+        return [as_truth(as_operand(condition(new))), *new]
+
+    try:
+        return conditional_loop(step, [flag, *values], most)[1:]
+    except (NotOneLoop, RecordingError):
+        return None
+
+
+def can_be_one_call() -> bool:
+    """Whether the active recorders follow one call for a whole loop; accumulators do not."""
+    return current_frame() is None and only_tapes(active_stack())
+
+
+register_loops(recorded_loop, recorded_while)

@@ -1,0 +1,68 @@
+"""Run rounds of a loop, and write what they make into stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapegrad.program.loops.body import Body
+
+Array = Any
+
+
+def run_rounds(
+    body: Body,
+    operands: Sequence[Array],
+    length: int,
+    backwards: bool,
+    empty: Callable[[tuple[int, ...], Any], Array],
+) -> tuple[Array, ...]:
+    """Run a body `length` times; return the last carried values, then the stacks.
+
+    `empty` makes an array of a shape, with the dtype of a value.
+    """
+    layout, one = body.layout, body.round
+    first, last = layout.carried, layout.carried + layout.entries
+    carried, stacks, shared = [*operands[:first]], operands[first:last], operands[last:]
+    places, specs = one.places, body.specs
+    shifted = [*places.before.values()]
+    # One more entry: that of the first round at its start, and one for what each round carries on.
+    held = [empty((length + 1, *specs[k].shape), specs[k]) for k in places.before]
+    alone = [empty((length, *specs[k].shape), specs[k]) for k in places.alone]
+    start = length if backwards else 0
+    for stack, place in zip(held, shifted):
+        stack[start, ...] = carried[place]
+        carried[place] = stack[start, ...]
+    run, targets, copied = one.run, one.targets, one.copied
+    rounds = range(length)
+    for k in reversed(rounds) if backwards else rounds:
+        after = k if backwards else k + 1
+        slots = [stack[after, ...] for stack in held] + [stack[k, ...] for stack in alone]
+        given = [*carried, *[stack[k, ...] for stack in stacks], *shared, *slots]
+        results, _ = run(given, ())
+        for place in copied:
+            slots[place][...] = results[targets[place]]
+        carried = [*results[:first]]
+        for place, slot in zip(shifted, slots):
+            carried[place] = slot
+    return (*carried, *_stacks(places, held, alone, length, backwards, layout.made))
+
+
+def _stacks(
+    places: Any,
+    held: Sequence[Array],
+    alone: Sequence[Array],
+    length: int,
+    backwards: bool,
+    count: int,
+) -> list[Array]:
+    """Return the stacks in order; two of them may be parts of the same memory."""
+    of_carried = dict(zip(places.before.values(), held))
+    made: list[Array] = [None] * count
+    for k, stack in zip(places.alone, alone):
+        made[k] = stack
+    for k, place in places.before.items():
+        made[k] = of_carried[place][1:] if backwards else of_carried[place][:length]
+    for k, place in places.after.items():
+        made[k] = of_carried[place][:length] if backwards else of_carried[place][1:]
+    return made
