@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad_cupy.capabilities import CAPABILITIES
+from tapegrad_cupy.graphs.rounds import KERNELS as ROUNDS
 from tapegrad_cupy.kernels.kernel_table import KernelTable
 from tapegrad_cupy.kernels.table import KERNELS, REPLAYED
 from tapegrad_cupy.libraries import libraries
@@ -24,7 +25,7 @@ class CupyBackend:
     name = "cupy"
     xp = CupyNamespace()
     array_types = (cupy.ndarray,)
-    kernels = KernelTable(KERNELS, REPLAYED, xp)
+    kernels = KernelTable({**KERNELS, **ROUNDS}, REPLAYED, xp)
 
     def __init__(self, count: int) -> None:
         self._devices = [f"cuda:{number}" for number in range(count)]

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 import cupy
 
 from tapegrad.core.backend.registry import by_name
-from tapegrad.program.loops.rounds import run_rounds
 from tapegrad_cupy.graphs.capture import Captured, capture
 from tapegrad_cupy.runtime.device_to_host import check_not_capturing
 
@@ -30,7 +29,8 @@ ROUNDS = 64
 def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> tuple[Array, ...]:
     """Run a body `length` times; return the last carried values, then the stacks."""
     if length <= MOST_IN_ONE_GRAPH:
-        return run_rounds(body, operands, length, backwards, _empty)
+        everything: tuple[Array, ...] = body.run_rounds(operands, length, backwards, _empty)
+        return everything
     check_not_capturing("A loop of many rounds", operands[0])
     made = [_empty((length, *spec.shape), spec) for spec in body.specs]
     first, last = body.layout.carried, body.layout.carried + body.layout.entries
@@ -60,9 +60,11 @@ def _parts(length: int, backwards: bool) -> list[slice]:
 
 
 def _run_part(body: Any, given: Sequence[Array], length: int, backwards: bool) -> Sequence[Array]:
+    outputs: Sequence[Array]
     if length < ROUNDS:
-        return run_rounds(body, given, length, backwards, _empty)
-    outputs: Sequence[Array] = _captured(body, backwards)(given, [])[0]
+        outputs = body.run_rounds(given, length, backwards, _empty)
+    else:
+        outputs, _ = _captured(body, backwards)(given, [])
     return outputs
 
 
@@ -75,11 +77,11 @@ _graphs: WeakKeyDictionary[Any, dict[Any, Captured]] = WeakKeyDictionary()
 
 def _captured(body: Any, backwards: bool) -> Captured:
     """Return the run of some rounds as CUDA graphs, of the form of the body that runs now."""
-    known, key = _graphs.setdefault(body, {}), (backwards, id(body.round))
+    known, key = _graphs.setdefault(body, {}), (backwards, id(body.form))
     if key not in known:
 
         def run(inputs: Sequence[Array], _: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
-            return run_rounds(body, inputs, ROUNDS, backwards, _empty), ()
+            return body.run_rounds(inputs, ROUNDS, backwards, _empty), ()
 
         known[key] = capture(run, [], [])
     return known[key]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sys import maxsize
 
-from tapegrad_cupy.graphs.rounds import KERNELS as ROUNDS
 from tapegrad_cupy.kernels.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.kernels.convolution.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.kernels.convolution.pooling import KERNELS as POOLING
@@ -45,7 +44,6 @@ KERNELS = {
     **UPDATES,
     **RUNNING_MEANS,
     **ROW_UPDATES,
-    **ROUNDS,
 }
 
 REPLAYED = {

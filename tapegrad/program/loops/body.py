@@ -10,6 +10,7 @@ from typing import Any
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.graph.graph import Graph, InnerProgram, Value
+from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.program import Program, specialized_kernels
 
@@ -81,13 +82,19 @@ class Body(InnerProgram):
             self._compiled = _Round(program.graph, program.steps, self.layout, program.kernels)
 
     @property
-    def round(self) -> _Round:
-        """The form that runs now."""
+    def form(self) -> _Round:
+        """The form that runs now: unfused or compiled."""
         return self._compiled or self._plain
+
+    def run_rounds(
+        self, operands: Sequence[Any], length: int, backwards: bool, empty: Empty
+    ) -> tuple[Any, ...]:
+        """Run `length` rounds; return the last carried values, then the stacks."""
+        return run_rounds(self.form, operands, length, backwards, empty)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Run one round: carried values, entries of stacks, shared values."""
-        results: Sequence[Any] = self.round.run_alone(arrays)
+        results: Sequence[Any] = self.form.run_alone(arrays)
         return results
 
 
@@ -98,6 +105,7 @@ class _Round:
         self, graph: Graph, steps: Sequence[Step], layout: Layout, kernels: Any = None
     ) -> None:
         self._graph, self._steps, self._kernels = graph, steps, kernels
+        self.layout, self.specs = layout, graph.outputs[layout.carried :]
         self.places = _places(graph, layout)
         targets = [*self.places.before.values(), *[layout.carried + k for k in self.places.alone]]
         self.targets = targets

@@ -11,7 +11,6 @@ from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
 from tapegrad.program.loops.body import Body
-from tapegrad.program.loops.rounds import run_rounds
 
 MOST_ROUNDS = 10_000_000
 """The rounds after which a loop without `maximum_iterations` counts as endless."""
@@ -19,8 +18,8 @@ MOST_ROUNDS = 10_000_000
 
 def _counted(xp: Any, *operands: Any, body: Body, length: int, backwards: bool) -> tuple[Any, ...]:
     """Run a body `length` times; return the last carried values, then the stacks."""
-    return run_rounds(
-        body, operands, length, backwards, lambda shape, spec: _empty(xp, shape, spec, operands[0])
+    return body.run_rounds(
+        operands, length, backwards, lambda shape, spec: _empty(xp, shape, spec, operands[0])
     )
 
 

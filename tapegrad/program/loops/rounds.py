@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.program.loops.body import Body
+from tapegrad.program.graph.graph import Value
 
 Array = Any
+Empty = Callable[[tuple[int, ...], Value], Array]
+"""Makes an array of a shape, with the dtype of a value."""
 
 
 def run_rounds(
-    body: Body,
-    operands: Sequence[Array],
-    length: int,
-    backwards: bool,
-    empty: Callable[[tuple[int, ...], Any], Array],
+    one: Any, operands: Sequence[Array], length: int, backwards: bool, empty: Empty
 ) -> tuple[Array, ...]:
-    """Run a body `length` times; return the last carried values, then the stacks.
-
-    `empty` makes an array of a shape, with the dtype of a value.
-    """
-    layout, one = body.layout, body.round
+    """Run the code of one round `length` times; return the last carried values, then the stacks."""
+    layout, places, specs = one.layout, one.places, one.specs
     first, last = layout.carried, layout.carried + layout.entries
     carried, stacks, shared = [*operands[:first]], operands[first:last], operands[last:]
-    places, specs = one.places, body.specs
     shifted = [*places.before.values()]
     # One more entry: that of the first round at its start, and one for what each round carries on.
     held = [empty((length + 1, *specs[k].shape), specs[k]) for k in places.before]
