@@ -25,7 +25,20 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("graphs",),
     ),
     "tapegrad_numpy": (("ownership", "switches"), ("kernels",), ("loops",)),
-    "tapegrad.program": (("graph",), ("record", "passes"), ("fusion",), ("emit",), ("inspect",)),
+    "tapegrad.program": (
+        ("graph",),
+        ("record", "passes"),
+        ("fusion",),
+        ("emit",),
+        ("inspect",),
+        ("argument_writes", "failed_replay", "progress", "replay"),
+        ("program", "unfused"),
+        ("building",),
+        ("result_structure",),
+        ("forward_backward",),
+        ("outer_tape",),
+        ("loops",),
+    ),
 }
 
 
