@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.background import Job, foreground, wait_for_jobs
@@ -71,6 +72,19 @@ def _nothing() -> None:
     """The report of a program that has been reported."""
 
 
+class _Source(NamedTuple):
+    """What a program is built from."""
+
+    graph: Graph
+    variables: Mapping[int, Variable]
+    budget: int | None
+
+
+def _built(reference: weakref.ref[Building]) -> Program | None:
+    building = reference()
+    return None if building is None else building.make()
+
+
 class Building:
     """A program that is built in the background, and its unfused form.
 
@@ -91,15 +105,18 @@ class Building:
 
         It is a weak reference, since a function refers to its programs.
         """
-        self._job = Job(partial(self._build, graph, variables, budget))
+        self._source: _Source | None = _Source(graph, variables, budget)
+        # A weak reference: what is dropped before its turn need not be built.
+        self._job = Job(partial(_built, weakref.ref(self)))
         self.is_started = False
         check_recorded(self.recorded)
 
-    def _build(
-        self, graph: Graph, variables: Mapping[int, Variable], budget: int | None
-    ) -> Program:
-        with _one_at_a_time, Progress(len(graph.calls), self._name):
-            return program_of(graph, variables, budget)
+    def make(self) -> Program | None:
+        """Return the program, None if it has been made."""
+        if self._source is None:
+            return None
+        with _one_at_a_time, Progress(len(self._source.graph.calls), self._name):
+            return program_of(*self._source)
 
     @property
     def is_done(self) -> bool:
@@ -162,6 +179,7 @@ class Building:
 
     def settled(self) -> Program | Unfused:
         """Return the program, or for good the unfused form if the program could not be built."""
+        self._source = None
         if self._job.result is not None:
             self.recorded, self._unfused = self._job.result.recorded, None
             return self._job.result

@@ -431,3 +431,16 @@ def test_nothing_is_shown_without_a_terminal(
     builds.finish()
 
     assert terminal.text == ""
+
+
+def test_a_program_that_was_dropped_is_not_built(builds: HeldBuilds) -> None:
+    kept, dropped = tf.function(lambda x: x + 1.0), tf.function(lambda x: x + 2.0)
+    kept(tf.constant(1.0))
+    dropped(tf.constant(1.0))
+
+    del dropped
+    gc.collect()
+    builds.finish()
+
+    assert len(builds.threads) == 1
+    assert state(kept) == "compiled"
