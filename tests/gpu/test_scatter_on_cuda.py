@@ -40,10 +40,19 @@ def draw(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return RNG.normal(size=shape).astype(dtype)
 
 
+@pytest.fixture(params=["any order", "fixed order"])
+def order(request):
+    """Both ways to add entries of equal index."""
+    if request.param == "fixed order":
+        tf.config.experimental.enable_op_determinism()
+    yield request.param
+    tf.config.experimental.disable_op_determinism()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize(("outer", "count", "size", "inner"), SUMS)
 def test_entries_add_up_and_indices_out_of_range_are_dropped(
-    outer, count, size, inner, dtype
+    outer, count, size, inner, dtype, order
 ) -> None:
     t = draw((*outer, count, *inner), dtype)
     index = RNG.integers(-1, size + 1, count)
@@ -64,7 +73,7 @@ def test_entries_add_up_and_indices_out_of_range_are_dropped(
 
 
 @pytest.mark.parametrize("shape", [(8, 20), (40, 50), (64, 200), (5, 40, 100), (64, 4096)])
-def test_indices_of_several_axes_are_one_list(shape) -> None:
+def test_indices_of_several_axes_are_one_list(shape, order) -> None:
     """Searched, counted, and sorted: a sort along the last axis would mix up the entries."""
     size = 1000
     t, index = draw((*shape, 3), np.dtype("f8")), RNG.integers(0, size, shape)
@@ -93,14 +102,28 @@ def test_gradients_of_gathers_per_example_are_those_of_the_cpu(batch_dims) -> No
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)
 
 
-def test_the_same_sum_gives_the_same_bits() -> None:
-    t, index = cupy.asarray(draw((50_000, 20), np.dtype("f4"))), cupy.arange(50_000) % 17
+@pytest.mark.parametrize("size", [17, 5000])
+def test_the_same_sum_gives_the_same_bits_if_that_is_wanted(size) -> None:
+    t, index = cupy.asarray(draw((50_000, 20), np.dtype("f4"))), cupy.arange(50_000) % size
+    tf.config.experimental.enable_op_determinism()
+    try:
+        first = scatter.take_add(t, index, axis=0, size=size)
+        for _ in range(5):
+            again = scatter.take_add(t, index, axis=0, size=size)
+            np.testing.assert_array_equal(cupy.asnumpy(first), cupy.asnumpy(again))
+    finally:
+        tf.config.experimental.disable_op_determinism()
 
-    first = scatter.take_add(t, index, axis=0, size=17)
 
-    for _ in range(5):
-        again = scatter.take_add(t, index, axis=0, size=17)
-        np.testing.assert_array_equal(cupy.asnumpy(first), cupy.asnumpy(again))
+def test_sparse_sgd_adds_repeated_rows(order) -> None:
+    p, rows = draw((300, 6), np.dtype("f8")), draw((2000, 6), np.dtype("f8"))
+    index, rate = RNG.integers(0, 300, 2000), np.array(0.1)
+    expected = p.copy()
+    np.subtract.at(expected, index, rate * rows)
+
+    y = scatter.descend_rows(*[cupy.asarray(a) for a in (p, rows, index, rate)])
+
+    np.testing.assert_allclose(cupy.asnumpy(y), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_one_entry_among_very_many_places() -> None:

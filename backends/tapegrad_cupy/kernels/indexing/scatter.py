@@ -1,6 +1,6 @@
-"""Deterministic scatter and segment reductions: combine entries of equal index.
+"""Scatter and segment reductions: combine entries of equal index.
 
-scatter_source.py explains the algorithm. Indices out of range are ignored, as in the generic
+scatter_source.py explains the algorithms. Indices out of range are ignored, as in the generic
 kernels.
 """
 
@@ -15,6 +15,7 @@ import cupy
 import numpy as np
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad.core.determinism import is_op_determinism_enabled
 from tapegrad_cupy.kernels.generic import run_generic
 from tapegrad_cupy.kernels.indexing.gather import flat_places, segment_take, take, write_along_axis
 from tapegrad_cupy.kernels.indexing.scatter_source import (
@@ -44,6 +45,9 @@ _COMPARISONS = 1 << 26
 # The most entries for which counting is faster than sorting. Counting takes 57 us for 4096 entries
 # and 230 us for 8192; sorting takes about 80 us, in some twenty launches.
 _COUNTED = 4096
+# The most entries per position on average for which atomic additions do not wait for each other.
+_ADDED_TO_ONE = 64
+_ADDED = ("float32", "float64")
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _LARGEST_BFLOAT16 = (2.0 - 2.0**-7) * 2.0**127
@@ -73,6 +77,7 @@ def _macros(
         "FINISH(old, value)": FINISHES[finish],
         "READS_OLD": int(finish != "store"),
         "FILLS": int(operation == "sum" and finish == "store"),
+        "ADDS": int(vector == 1 and dtype in _ADDED and operation == "sum"),
     }
 
 
@@ -106,7 +111,8 @@ def combine(
 
     At each position of an index, `finish` stores the combined value ("store"), combines it with the
     old value ("merge"), or subtracts it times the `rate` ("descend"). Other positions of `out` are
-    unchanged, except that a stored sum sets them to 0 if `is_direct`.
+    unchanged, except that a stored sum sets them to 0 if `is_direct`. Otherwise `out` must be 0
+    where a sum is stored.
     """
     n = index.size
     if not x.size or not out.size:
@@ -125,6 +131,12 @@ def combine(
         grid = (blocks_for(outer * size * width),)
         _kernel("direct", *kind)(grid, (THREADS,), (x, index, out, at, *sizes))
         return out
+    if _is_added(x.dtype, n, size, operation):
+        one = (x.dtype, kind[1], 1, operation, finish)
+        grid = (blocks_for(x.size),)
+        given = (x, index, out, at, outer, n, size, width * vector)
+        _kernel("add", *one)(grid, (THREADS,), given)
+        return out
     order, keys = stable_sort(index)
     # About as many chunks as entries per chunk, so that neither loop is long.
     length = 1 << min(9, max(4, math.isqrt(n).bit_length() - 2))
@@ -136,6 +148,12 @@ def combine(
     if count > 1:
         joins(grid, (THREADS,), (keys, out, parts, at, *lengths))
     return out
+
+
+def _is_added(dtype: np.dtype[Any], n: int, size: int, operation: str) -> bool:
+    """Return whether entries are added atomically, in no fixed order."""
+    is_fast = operation == "sum" and dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
+    return is_fast and not is_op_determinism_enabled()
 
 
 def is_direct(n: int, places: int) -> bool:

@@ -1,4 +1,8 @@
-"""CUDA source that combines entries of equal index, in their order and without atomics.
+"""CUDA source that combines entries of equal index.
+
+Sums are added by atomic operations (`add`), in an order that changes from run to run, unless the
+same bits are wanted each time, few positions get very many entries, or the dtype has no fast atomic
+addition. All other kernels combine entries in their order and without atomics.
 
 The entries are rows `x[outer][n][width]`, and row `j` belongs to position `index[j]` of
 `out[outer][size][width]`. If there are few entries, every position searches all of them (`direct`).
@@ -208,4 +212,22 @@ extern "C" __global__ void __launch_bounds__(256) joins(
 }
 """
 
-COMBINE_SOURCE = HELPERS + DIRECT + CHUNKS + JOINS
+ADD = r"""
+#if ADDS
+// A thread per element, so that neighbouring threads add to neighbouring elements.
+extern "C" __global__ void __launch_bounds__(256) add(
+    const T* __restrict__ x, const i64* __restrict__ index, T* __restrict__ out,
+    const R* __restrict__ rate, i64 outer, i64 n, i64 size, i64 width
+) {
+    Item item = item_of_thread(width, n);
+    if (item.outer >= outer) return;
+    i64 key = index[item.chunk];
+    if (key < 0 || key >= size) return;
+    T value = x[(item.outer * n + item.chunk) * width + item.column];
+    if (READS_OLD) value = -(T)*rate * value;
+    atomicAdd(out + (item.outer * size + key) * width + item.column, value);
+}
+#endif
+"""
+
+COMBINE_SOURCE = HELPERS + DIRECT + CHUNKS + JOINS + ADD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tapegrad.config import experimental
 from tapegrad.program.eager_mode import functions_run_eagerly, run_functions_eagerly
 
-__all__ = ["functions_run_eagerly", "run_functions_eagerly"]
+__all__ = ["experimental", "functions_run_eagerly", "run_functions_eagerly"]
