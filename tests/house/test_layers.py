@@ -42,6 +42,7 @@ CORE: Sequence[Sequence[str]] = (
         "arena",
         "argument_checks",
         "call_site",
+        "determinism",
         "exact_key",
         "files.atomic",
         "files.formats",

@@ -62,3 +62,15 @@ def test_a_round_that_differs_ends_a_repetition() -> None:
 @pytest.mark.parametrize("symbols", [[], [1], [1, 2, 3], [*range(500)]])
 def test_sequences_without_repetition(symbols: list[int]) -> None:
     assert repetitions(symbols) == []
+
+
+def test_runs_of_one_period_do_not_overlap() -> None:
+    """From one round on, a symbol is another one: the last round before it belongs to one run."""
+    first = [*range(16)]
+    second = [*first[:5], -1, *first[6:]]
+
+    found = repetitions(first * 5 + second * 5)
+
+    assert sum(one.length for one in found) >= 150
+    for one, other in zip(found, found[1:]):
+        assert one.stop <= other.start

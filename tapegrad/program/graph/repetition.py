@@ -41,11 +41,15 @@ def repetitions(symbols: Sequence[int]) -> list[Repetition]:
     is_free = np.ones(len(sequence), bool)
     found: list[Repetition] = []
     for period in _periods(sequence):
-        for start, stop in _equal_runs(sequence, is_free, period):
+        end = 0
+        for first, stop in _equal_runs(sequence, is_free, period):
+            # A run may begin in the last round of the one before it.
+            start = max(first, end)
             length = stop + period - start
             if length >= LEAST_ROUNDS * period:
                 found.append(Repetition(start, length, period))
-                is_free[start : start + length] = False
+                end = start + length
+                is_free[start:end] = False
     return sorted(found)
 
 

@@ -89,10 +89,7 @@ def reshape(x: Array, *, shape: Shape) -> Array:
 
 
 def roll(x: Array, *, shift: Sequence[int], axis: Sequence[int]) -> Array:
-    """Return a copy whose elements are moved along axes, the last ones to the front.
-
-    CuPy's function reads the shifts on the host, so that a CUDA graph could not hold it.
-    """
+    """Return a copy whose elements are moved along axes, the last ones to the front."""
     result = x
     for places, along in zip(shift, axis):
         moved = places % max(1, x.shape[along])

@@ -24,7 +24,7 @@ from tapegrad_cupy.launch.launch import Kernel
 Array = Any
 
 _SOURCE = r"""
-// What is no number comes last.
+// NaN sorts last.
 __device__ __forceinline__ bool is_before(W a, W b) { return a < b || (b != b && a == a); }
 
 // One value per thread. There is a sequence of `length` elements for each `per_row` values.
