@@ -336,12 +336,14 @@ def specialized_kernels(
     }
     if not calls:
         return {}
-    made = specializer.specialize([
+    given = [
         SpecializableCall(
             call.primitive.name, [(value.shape, value.dtype) for value in call.reads], call.params
         )
         for call in calls.values()
-    ])  # fmt: skip
+    ]
+    with outside_python():
+        made = specializer.specialize(given)
     return {place: kernel for place, kernel in zip(calls, made) if kernel is not None}
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,9 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.gc_pause import gc_paused
 from tapegrad.program import building
+from tapegrad.program.passes import pipeline
 from tapegrad.program.program import Program
 from tests.program.held_builds import PATIENCE, HeldBuilds, program_that_runs, state
 
@@ -309,23 +313,67 @@ def test_two_threads_call_a_function_that_is_being_built(builds: HeldBuilds) -> 
     assert len(f.explain().recordings) == 1
 
 
-def test_the_collector_works_while_a_program_is_built(builds: HeldBuilds) -> None:
+def test_the_collector_works_while_a_program_is_built(
+    builds: HeldBuilds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, found, is_noted = pipeline.optimized, [], threading.Event()
+
+    def noting(*given: Any) -> Any:
+        found.append(gc.isenabled())
+        is_noted.set()
+        return real(*given)
+
+    monkeypatch.setattr("tapegrad.program.program.optimized", noting)
     f = tf.function(lambda x: tf.exp(x) + 1.0)
     f(tf.constant(X))
+    builds.allow()
 
-    assert state(f) == "being compiled"
-    assert gc.isenabled()
+    assert is_noted.wait(PATIENCE)
     builds.finish()
+    assert found == [True]
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_the_collector_works_in_a_process_that_was_forked_while_another_thread_had_paused_it() -> (
+    None
+):
+    is_paused, may_end = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with gc_paused:
+            is_paused.set()
+            may_end.wait(PATIENCE)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    assert is_paused.wait(PATIENCE)
+    assert not gc.isenabled()
+    child = forked()
+    if not child:
+        os._exit(0 if gc.isenabled() else 1)
+    may_end.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert gc.isenabled()
+
+
+def forked() -> int:
+    """Fork; return the number of the child, and 0 in the child, which ends if it hangs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
+        child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(PATIENCE))
+    return child
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_process_builds_anew(builds: HeldBuilds) -> None:
     f = tf.function(lambda x: tf.exp(x) + 1.0)
     f(tf.constant(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
-        child = os.fork()
+    child = forked()
     if not child:
         code = 1
         try:
@@ -444,3 +492,21 @@ def test_a_program_that_was_dropped_is_not_built(builds: HeldBuilds) -> None:
 
     assert len(builds.threads) == 1
     assert state(kept) == "compiled"
+
+
+def test_a_compiled_program_keeps_only_the_variables_that_it_uses(builds: HeldBuilds) -> None:
+    held = [tf.Variable(2.0)]
+    unused = weakref.ref(held[0])
+
+    def body(x: Any) -> Any:
+        held[0] * x  # a result that nothing needs
+        return x + 1.0
+
+    f = tf.function(body)
+    f(tf.constant(1.0))
+    builds.finish()
+    f(tf.constant(1.0))
+    held.clear()
+    gc.collect()
+
+    assert unused() is None

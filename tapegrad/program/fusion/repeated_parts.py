@@ -113,6 +113,7 @@ def _with_copies(graph: Graph, ranges: Sequence[range], takes: Takes) -> list[li
     numbers = unused_numbers(graph)
     parts = []
     for places in ranges:
+        checkpoint()
         calls = [graph.calls[place] for place in places]
         made = {value.number for call in calls for value in call.results}
         parts.append([*_Copies(again, made, numbers).of(calls, takes)])
