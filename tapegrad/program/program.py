@@ -359,7 +359,9 @@ def _fused(
         known = all(is_known(value.dtype) for value in (*call.reads, *call.results))
         return known and call.primitive.name not in refused
 
-    steps = with_hoisted_scalars(fused_in_parts(graph, takes, cheap), unused_numbers(graph))
+    steps = with_hoisted_scalars(
+        fused_in_parts(graph, takes, cheap, compiler.windows), unused_numbers(graph)
+    )
     return fuse_horizontally(steps) if compiler.joins else steps
 
 

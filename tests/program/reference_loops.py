@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import JoinedLoops, Loop
+from tapegrad.core.trace.loop import WRAPS, ZEROS, JoinedLoops, Loop
+from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
 
 COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
@@ -44,7 +45,7 @@ def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
 def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
     """Return the results of a loop for arrays."""
     seen = [
-        np.broadcast_to(np.reshape(np.asarray(array), read.seen), loop.shape)
+        np.broadcast_to(_as_seen(np.asarray(array), read, loop.shape), loop.shape)
         for array, read in zip(arrays, loop.inputs, strict=True)
     ]
     found = []
@@ -58,11 +59,34 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
     return found
 
 
+def _as_seen(array: Any, read: Any, shape: tuple[int, ...]) -> Any:
+    """Return what a loop reads of an array, with a length of 1 along axes that do not change it."""
+    if read.window is None:
+        return np.reshape(array, read.seen)
+    places, is_there = [], np.ones(read.seen, bool)
+    for one in read.window:
+        if one.axis is None:
+            places.append(np.full(read.seen, one.offset))
+            continue
+        index = np.arange(shape[one.axis]).reshape(
+            [-1 if k == one.axis else 1 for k in range(len(shape))]
+        )
+        moved = index + one.shift
+        if one.mode == WRAPS:
+            moved = moved % one.size
+        elif one.mode == ZEROS:
+            is_there = is_there & (moved >= 0) & (moved < one.size)
+            moved = np.clip(moved, 0, one.size - 1)
+        places.append(np.broadcast_to(one.offset + one.step * moved, read.seen))
+    return np.where(is_there, array[tuple(places)], np.zeros((), array.dtype))
+
+
 class Reference:
     """A loop compiler in NumPy with horizontal fusion, as on a GPU."""
 
     dtypes = None
     joins = True
+    windows = WINDOWS
 
     def result_buffer(self, shape: Any, dtype: Any) -> None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -72,5 +73,5 @@ def test_runs_of_one_period_do_not_overlap() -> None:
     found = repetitions(first * 5 + second * 5)
 
     assert sum(one.length for one in found) >= 150
-    for one, other in zip(found, found[1:]):
+    for one, other in pairwise(found):
         assert one.stop <= other.start

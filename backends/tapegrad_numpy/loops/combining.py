@@ -136,7 +136,7 @@ def write_combining(loop: Loop) -> Kernel:
     along_inner = writer.space.combined[-1]
     body = _rows(writer, parts) if along_inner else _columns(writer, parts)
     texts = [text for text, _ in finishing]
-    text = "\n".join([*texts, *body, *_close(parts)])
+    text = "\n".join([*writer.before(), *texts, *body, *_close(parts)])
     result = writer.cut(_PIECE)
     slots = result.slices * result.results * len(parts) if result.slices > 1 else 0
     return Kernel(text, frozenset(writer.functions), tuple(writer.numbers), slots)

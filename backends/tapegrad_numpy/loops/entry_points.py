@@ -19,6 +19,7 @@ class CLoopCompiler:
 
     dtypes = LOOP_DTYPES
     joins = False
+    windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:

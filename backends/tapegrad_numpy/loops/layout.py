@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tapegrad.core.trace.loop import Loop, Shape
+from tapegrad.core.trace.loop import INSIDE, Loop, LoopInput, Shape
 
 TASK_ELEMENTS = 1 << 15
 """The approximate number of elements per task."""
@@ -28,6 +28,8 @@ class Space(NamedTuple):
     """The strides per input, 0 along axes that broadcast."""
     whole: Shape
     """The strides of an array of the full space."""
+    members: tuple[tuple[int, ...], ...] = ()
+    """The axes of the loop that each axis is made of."""
 
     @property
     def kept_outer(self) -> list[int]:
@@ -44,8 +46,11 @@ def merge_axes(loop: Loop) -> Space:
     A kept axis and a reduced one are not merged. A loop of one element has one axis of length 1.
     """
     rank = len(loop.shape)
-    own = [_steps(given.seen, rank) for given in loop.inputs] + [_steps(loop.shape, rank)]
+    count = len(loop.inputs)
+    own = [_steps_of(given, rank) for given in loop.inputs] + [_steps(loop.shape, rank)]
+    own += _standing_alone(loop)
     sizes: list[int] = []
+    members: list[tuple[int, ...]] = []
     combined: list[bool] = []
     steps: list[list[int]] = [[] for _ in own]
     for axis, size in enumerate(loop.shape):
@@ -55,10 +60,12 @@ def merge_axes(loop: Loop) -> Space:
         follows = bool(sizes) and combined[-1] == is_combined
         if follows and all(s[-1] == o[axis] * size for s, o in zip(steps, own)):
             sizes[-1] *= size
+            members[-1] += (axis,)
             for joined_steps, o in zip(steps, own):
                 joined_steps[-1] = o[axis]
         else:
             sizes.append(size)
+            members.append((axis,))
             combined.append(is_combined)
             for joined_steps, o in zip(steps, own):
                 joined_steps.append(o[axis])
@@ -66,8 +73,34 @@ def merge_axes(loop: Loop) -> Space:
         combines = any(output.combine for output in loop.outputs)
         return Space((1,), (combines,), tuple((0,) for _ in loop.inputs), (1,))
     return Space(
-        tuple(sizes), tuple(combined), tuple(tuple(s) for s in steps[:-1]), tuple(steps[-1])
+        tuple(sizes),
+        tuple(combined),
+        tuple(tuple(s) for s in steps[:count]),
+        tuple(steps[count]),
+        tuple(members),
     )
+
+
+def _steps_of(read: LoopInput, rank: int) -> list[int]:
+    """The strides of an input along the axes of the loop."""
+    if read.window is None:
+        return _steps(read.seen, rank)
+    found = [0] * rank
+    for k, one in enumerate(read.window):
+        if one.axis is not None:
+            found[one.axis] += math.prod(read.shape[k + 1 :]) * one.step
+    return found
+
+
+def _standing_alone(loop: Loop) -> list[list[int]]:
+    """Strides that keep axes along which an input moves from being merged with others."""
+    axes = {
+        one.axis
+        for read in loop.inputs
+        for one in read.window or ()
+        if one.axis is not None and one.mode != INSIDE
+    }
+    return [[int(axis == alone) for axis in range(len(loop.shape))] for alone in sorted(axes)]
 
 
 def _steps(seen: Shape, rank: int) -> list[int]:

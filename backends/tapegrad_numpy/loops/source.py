@@ -19,6 +19,7 @@ from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
+from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
 
 _CALL = re.compile(r"\b([a-z]\w*)\(")
 _NAME = re.compile(r"\b[vx]\d+\b")
@@ -133,6 +134,7 @@ class Writer:
         self.space: Space = merge_axes(loop)
         self.numbers: list[int] = [0] * len(Cut._fields)
         self.levels = [self._level(steps) for steps in self.space.steps]
+        self.windows = Windows(loop, self.space, self._table)
         names = [f"x{i}" for i in range(len(loop.inputs))]
         expressions = [output.expression for output in loop.outputs]
         self.formula = formula(expressions, names, self.levels)
@@ -142,6 +144,10 @@ class Writer:
     @staticmethod
     def _level(steps: Sequence[int]) -> int:
         return 2 if steps[-1] else int(any(steps))
+
+    def before(self) -> list[str]:
+        """What the functions need beside them."""
+        return [ZERO_ROW] if self.windows.are_cut else []
 
     def cut(self, piece: int) -> Cut:
         """Set the sizes; called last, when all integers are known."""
@@ -153,8 +159,12 @@ class Writer:
 
     def number(self, value: int) -> str:
         """Return the C expression that reads a size or a stride."""
-        self.numbers.append(value)
-        return f"z[{len(self.numbers) - 1}]"
+        return f"z[{self._table([value])}]"
+
+    def _table(self, values: Sequence[int]) -> int:
+        """Store integers; return the position of the first."""
+        self.numbers += values
+        return len(self.numbers) - len(values)
 
     def input_type(self, index: int) -> str:
         dtype = self.loop.inputs[index].dtype
@@ -185,6 +195,13 @@ class Writer:
         """The addresses of this row in every array, and its invariant statements."""
         lines = []
         for i in self._at_level(1) + self._at_level(2):
+            if i in self.windows.inputs:
+                lines += self.windows.row(i, self._pointer(i), self.space.steps[i])
+                if self.levels[i] == 1:
+                    lines.append(self.windows.single(i, self._pointer(i)))
+                elif not self.windows.are_cut:
+                    lines.append(f"{self._pointer(i)}p{i} = base{i};")
+                continue
             place = self._place(self.space.steps[i])
             lines.append(f"{self._pointer(i)}p{i} = ({self._pointer(i)})data[{i}] + {place};")
         lines += [self._load(i, f"p{i}[0]") for i in self._at_level(1)]
@@ -202,8 +219,14 @@ class Writer:
 
     def walk(self, begin: str, end: str, uses: Sequence[str], reductions: str = "") -> list[str]:
         """The innermost loop; `uses` are statements that use the results."""
+        if not self.windows.are_cut:
+            return self._walk(begin, end, uses, reductions)
+        start = self.windows.cut(begin, end, self.levels, self._pointer)
+        return [start, *self._walk("lo", "hi", uses, reductions), "}"]
+
+    def _walk(self, begin: str, end: str, uses: Sequence[str], reductions: str) -> list[str]:
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{"]
-        loads = [self._load(i, f"p{i}[i]") for i in self._at_level(2)]
+        loads = [self._load(i, self._element(i)) for i in self._at_level(2)]
         lines = self.formula.per_element
         stores = [
             f"q{k}[i] = {self.formula.results[k]};"
@@ -246,11 +269,15 @@ class Writer:
                 if name[0] == "v":
                     lines.append(f"const {parts.types[name]} {name} = s_{name}[i - block];")
                 elif self.levels[index] == 2:
-                    lines.append(self._load(index, f"p{index}[i]"))
+                    lines.append(self._load(index, self._element(index)))
             lines += stage.lines
             lines += [f"s_{name}[i - block] = {name};" for name in stage.hands_on]
             lines += [*(ends if is_last else ()), "}"]
         return [*lines, "}"]
+
+    def _element(self, index: int) -> str:
+        step = self.space.steps[index][-1]
+        return f"p{index}[i]" if step == 1 else f"p{index}[i * {self.number(step)}]"
 
     def _at_level(self, level: int) -> list[int]:
         return [i for i, own in enumerate(self.levels) if own == level]
@@ -278,6 +305,7 @@ def write_plain(loop: Loop) -> Kernel:
     writer = Writer(loop)
     kept = writer.space.kept_outer
     lines = [
+        *writer.before(),
         "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
         f"const int64_t group = task / {CUT['pieces']}, piece = task % {CUT['pieces']};",
         *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),

@@ -89,6 +89,14 @@ class LoopCompiler(Protocol):
     def joins(self) -> bool:
         """Whether `compile` accepts `JoinedLoops`: one formula over many arrays in one launch."""
 
+    @property
+    def windows(self) -> Collection[str]:
+        """Primitives that loops need not run: they read the operand elsewhere (`Along`).
+
+        Of "roll", "unslice", "flip", "slice", "split" and "unstack". The last three are also read
+        behind one of the others.
+        """
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

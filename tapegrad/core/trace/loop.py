@@ -20,6 +20,27 @@ COMBINATIONS = ("add", "multiply", "maximum", "minimum")
 """The reductions of a loop; all of them propagate NaN."""
 
 
+INSIDE, WRAPS, ZEROS = "inside", "wraps", "zeros"
+"""What an array has beyond its ends: nothing is read there, its other end, or zeros."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """Where a loop reads along one axis of an array.
+
+    At index i of the loop's `axis` the position is `offset + step * m`. The number m is `i + shift`
+    if the mode is `INSIDE`, and modulo `size` if it `WRAPS`. If the mode is `ZEROS`, an element
+    with m outside of 0 to `size - 1` is 0. Without an axis the position is `offset`.
+    """
+
+    axis: int | None
+    offset: int = 0
+    step: int = 1
+    mode: str = INSIDE
+    shift: int = 0
+    size: int = 0
+
+
 @dataclass(frozen=True)
 class LoopInput:
     """An array that a loop reads; expressions refer to it by its position."""
@@ -28,6 +49,11 @@ class LoopInput:
     seen: Shape
     """The shape with axes of length 1 inserted or removed, so that it broadcasts to the loop's."""
     dtype: DType
+    window: tuple[Along, ...] | None = None
+    """If it is not read element by element: where, along each axis of the array.
+
+    `seen` has the lengths of the loop's axes along which the position changes, otherwise 1.
+    """
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _element_by_element(step: Fused | HorizontallyFused, old: Value, new: Value)
         makes = {value.number for value in loop.results}
         for value, read in zip(loop.reads, loop.loop.inputs):
             if value.number == old.number:
-                whole = read.seen == loop.loop.shape
+                whole = read.window is None and read.seen == loop.loop.shape
                 if not whole or new.number not in makes:
                     return False
         for value, output in zip(loop.results, loop.loop.outputs):

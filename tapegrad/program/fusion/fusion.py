@@ -6,7 +6,7 @@ values of a smaller space are recomputed inside the loop that reads them instead
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from tapegrad.program.graph.formulas import (
 )
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, seen_through, space_of
+from tapegrad.program.graph.windows import Windowed, window_of, windowed_through
 
 MOST_ARRAYS = 24
 """The most arrays that one loop reads and writes."""
@@ -38,6 +39,9 @@ CHEAP = 8
 
 MOST_READ = 2
 """The most arrays that are read to recompute a value."""
+
+Seen = Shape | Windowed
+"""How a loop reads a value: its shape among the axes of the space, or where it is elsewhere."""
 
 Takes = Callable[[Call], bool]
 """Whether a call may be part of a loop."""
@@ -62,12 +66,15 @@ class _Needs(NamedTuple):
     effects: bool = False
 
 
-def fused(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
+def fused(
+    graph: Graph, takes: Takes, cheap: int = CHEAP, windows: Collection[str] = ()
+) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
-    Values of a weight up to `cheap` are recomputed where they are read.
+    Values of a weight up to `cheap` are recomputed where they are read. Loops read the operands of
+    the primitives in `windows` where these show them.
     """
-    plan = _Plan(graph, takes, cheap)
+    plan = _Plan(graph, takes, cheap, windows)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -76,10 +83,13 @@ def fused(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
 class _Plan:
     """Groups of calls; each group has one iteration space."""
 
-    def __init__(self, graph: Graph, takes: Takes, cheap: int) -> None:
+    def __init__(
+        self, graph: Graph, takes: Takes, cheap: int, windows: Collection[str] = ()
+    ) -> None:
         self.graph = graph
         self._cheap = cheap
-        self._reads: dict[int, list[tuple[Value, Shape]]] = {}
+        self._windows = windows
+        self._reads: dict[int, list[tuple[Value, Seen]]] = {}
         self.calls = graph.calls
         self.makers = {value.number: call for call in self.calls for value in call.results}
         self.places = {
@@ -93,7 +103,7 @@ class _Plan:
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
-        self._costs: dict[int, tuple[int, frozenset[int]]] = {}
+        self._costs: dict[int, tuple[int, frozenset[Any]]] = {}
         for place, call in enumerate(self.calls):
             cost = self._cost(place)
             if cost is not None:
@@ -123,16 +133,23 @@ class _Plan:
         call = self.calls[place]
         return call.reads[0].shape if self.combines[place] else call.results[0].shape
 
-    def reads_of(self, place: int) -> list[tuple[Value, Shape]]:
-        """The values that a call reads, behind views, with their shapes in its space."""
+    def reads_of(self, place: int) -> list[tuple[Value, Seen]]:
+        """The values that a call reads, behind views and windows, and how it sees them."""
         found = self._reads.get(place)
         if found is None:
             call, shape = self.calls[place], self.full_shape(place)
             # `full_like` reads no elements of its operand.
             reads = () if is_constant(call) else call.reads
-            found = [seen_from(value, shape, self.makers) for value in reads]
+            found = [self._seen(value, shape) for value in reads]
             self._reads[place] = found
         return found
+
+    def _seen(self, value: Value, shape: Shape) -> tuple[Value, Seen]:
+        if self._windows:
+            window = window_of(value, shape, self.makers, self._windows)
+            if window is not None:
+                return window
+        return seen_from(value, shape, self.makers)
 
     # Grouping
 
@@ -143,8 +160,9 @@ class _Plan:
                 continue
             space = self.space(place)
             makers = [(self.places.get(v.number), seen) for v, seen in self.reads_of(place)]
-            for maker, _ in makers:
-                if maker is not None and self.combines[maker]:
+            for maker, seen in makers:
+                # A loop cannot read what it has not finished.
+                if maker is not None and (self.combines[maker] or isinstance(seen, Windowed)):
                     self.groups.keep_apart(maker, place)
             for maker, seen in makers:
                 if maker is not None and seen == space and self.weights[maker] is not None:
@@ -216,8 +234,10 @@ class _Plan:
         needed = {value.number for value in self.graph.results}
         for place in range(len(self.calls) - 1, -1, -1):
             call = self.calls[place]
-            shows = is_view(call)
-            if not self.is_fusible(place) and (not shows or call.results[0].number in needed):
+            shows = is_view(call) or call.primitive.name in self._windows
+            if not self.is_fusible(place) and (
+                not shows or any(value.number in needed for value in call.results)
+            ):
                 needed.update(value.number for value in call.reads)
         return needed
 
@@ -255,8 +275,8 @@ class _Plan:
             value.number not in needed and weight <= self._cheap and len(read) <= MOST_READ
         )
 
-    def _cost(self, place: int) -> tuple[int, frozenset[int]] | None:
-        """The weight of recomputing a call's results from stored values, and those values.
+    def _cost(self, place: int) -> tuple[int, frozenset[Any]] | None:
+        """The weight of recomputing a call's results from stored values, and what is read.
 
         None if the call must not be recomputed. The costs of earlier calls are known.
         """
@@ -264,8 +284,11 @@ class _Plan:
         most = HEAVY - 1 if self._cheap == CHEAP else self._cheap
         if weight is None or weight > most:
             return None
-        read: set[int] = set()
-        for operand, _ in self.reads_of(place):
+        read: set[Any] = set()
+        for operand, seen in self.reads_of(place):
+            if isinstance(seen, Windowed):
+                read.add((operand.number, seen))
+                continue
             inner = self._costs.get(operand.number)
             stored = operand.number in self._stored and inner is not None and bool(inner[1])
             if inner is None or stored or weight + inner[0] > self._cheap:
@@ -286,17 +309,14 @@ class _Body:
         self._needed = needed
         self._shape = plan.full_shape(members[0])
         self._space = plan.space(members[0])
-        self._inputs: dict[tuple[int, Shape], int] = {}
+        self._inputs: dict[tuple[int, Seen], int] = {}
         self._values: list[Value] = []
-        self._found: dict[tuple[int, Shape], Expression] = {}
+        self._found: dict[tuple[int, Seen], Expression] = {}
 
     def fused(self, made: list[Value]) -> Fused:
         """Return the group as a loop that makes these values."""
         outputs = tuple(self._output(value) for value in made)
-        inputs = [
-            LoopInput(value.shape, seen, value.dtype)
-            for value, (_, seen) in zip(self._values, self._inputs)
-        ]
+        inputs = [_input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
         calls = tuple(self._plan.calls[place] for place in sorted(self._members))
         loop = Loop(self._space, tuple(inputs), outputs)
         return Fused(loop, tuple(self._values), tuple(made), calls)
@@ -316,7 +336,7 @@ class _Body:
             finish,
         )
 
-    def _expression(self, value: Value, seen: Shape) -> Expression:
+    def _expression(self, value: Value, seen: Seen) -> Expression:
         """The expression of a value with shape `seen` in this space; not recursive."""
         waiting = [(value, seen)]
         while waiting:
@@ -328,17 +348,19 @@ class _Body:
             waiting.extend(missing)
         return self._found[value.number, seen]
 
-    def _compute(self, value: Value, seen: Shape) -> list[tuple[Value, Shape]]:
+    def _compute(self, value: Value, seen: Seen) -> list[tuple[Value, Seen]]:
         """Store the expression of a value, or return the operands that are still missing."""
         place = self._plan.places.get(value.number)
         inside = place in self._members and not self._plan.combines[place or 0]
-        if place is None or not (inside or self._is_computed_again(value, place)):
+        if (
+            place is None
+            or isinstance(seen, Windowed)
+            or not (inside or self._is_computed_again(value, place))
+        ):
             self._found[value.number, seen] = self._read(value, seen)
             return []
         call = self._plan.calls[place]
-        reads = [
-            (operand, seen_through(inner, seen)) for operand, inner in self._plan.reads_of(place)
-        ]
+        reads = [(operand, _through(inner, seen)) for operand, inner in self._plan.reads_of(place)]
         missing = [read for read in reads if (read[0].number, read[1]) not in self._found]
         if missing:
             return missing
@@ -354,11 +376,24 @@ class _Body:
     def _is_computed_again(self, value: Value, place: int) -> bool:
         return self._plan.weights[place] is not None and self._plan.is_cheap(value, self._needed)
 
-    def _read(self, value: Value, seen: Shape) -> Expression:
+    def _read(self, value: Value, seen: Seen) -> Expression:
         index = self._inputs.setdefault((value.number, seen), len(self._inputs))
         if index == len(self._values):
             self._values.append(value)
         return array_input(index, value.dtype)
+
+
+def _input(value: Value, seen: Seen) -> LoopInput:
+    if isinstance(seen, Windowed):
+        return LoopInput(value.shape, seen.seen, value.dtype, seen.window)
+    return LoopInput(value.shape, seen, value.dtype)
+
+
+def _through(inner: Seen, outer: Shape) -> Seen:
+    """Compose how a value is seen in a space with how that space is seen in another one."""
+    if isinstance(inner, Windowed):
+        return windowed_through(inner, outer)
+    return seen_through(inner, outer)
 
 
 def is_constant(call: Call) -> bool:

@@ -72,7 +72,7 @@ def _key(step: Fused) -> Any:
     kinds: list[Any] = []
     for value, read in zip(step.reads, loop.inputs):
         single = all(size == 1 for size in read.seen)
-        if not single and read.seen != loop.shape:
+        if read.window is not None or (not single and read.seen != loop.shape):
             return None
         # Scalars are passed once for all loops.
         kinds.append((value.number if single and loop.shape else single, read.dtype))

@@ -10,7 +10,7 @@ placed where the fewest bytes pass from one elementwise call to another.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,16 +37,18 @@ SHORTEST = 16
 """The least calls of a part that repeats: several rounds of shorter loops make one part."""
 
 
-def fused_in_parts(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call | Fused]:
+def fused_in_parts(
+    graph: Graph, takes: Takes, cheap: int = CHEAP, windows: Collection[str] = ()
+) -> list[Call | Fused]:
     """Return the steps in order, like `fused`; equal parts of a long program are fused once.
 
     To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
-        return fused(graph, takes, cheap)
+        return fused(graph, takes, cheap, windows)
     ranges = _ranges(graph, takes)
     if len(ranges) == 1:
-        return fused(graph, takes, cheap)
+        return fused(graph, takes, cheap, windows)
     parts = _with_copies(graph, ranges, takes)
     last_part = _last_parts(graph, parts)
     known: dict[Any, _Form] = {}
@@ -57,7 +59,7 @@ def fused_in_parts(graph: Graph, takes: Takes, cheap: int = CHEAP) -> list[Call 
         key = part.key(takes)
         form = known.get(key)
         if form is None:
-            form = known[key] = _Form(part, fused(part.graph(), takes, cheap))
+            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, windows))
         found += form.steps_of(part)
     return found
 

@@ -38,6 +38,7 @@ class PythonLoopCompiler:
 
     dtypes = None
     joins = True
+    windows: frozenset[str] = frozenset()
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]

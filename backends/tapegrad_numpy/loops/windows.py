@@ -1,0 +1,137 @@
+"""C source of inputs that a loop reads elsewhere: rolled, sliced, flipped, or padded with zeros.
+
+Along outer axes the address of a row is computed from the other index. The innermost axis is cut
+where an input begins again at its other end, or becomes zero, so that every part of a row is read
+at consecutive addresses. Where an input is zero, a row of zeros is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tapegrad.core.trace.loop import INSIDE, WRAPS, ZEROS, Along, Loop, LoopInput
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Space
+
+Table = Callable[[Sequence[int]], int]
+"""Stores integers that the C code reads as z[...], and returns the position of the first."""
+
+ZERO_ROW = f"static char zero_row_KEY[{TASK_ELEMENTS * 8}];"
+"""As long as the part of a row that one task processes."""
+
+_NOWHERE = -(1 << 62)
+"""The offset of a part in which an input is zero."""
+
+
+class Windows:
+    """The windows of a loop, and the C code that finds their rows."""
+
+    def __init__(self, loop: Loop, space: Space, table: Table) -> None:
+        self._space, self._table = space, table
+        places = {axis: k for k, members in enumerate(space.members) for axis in members}
+        self.inputs = {k: read for k, read in enumerate(loop.inputs) if read.window is not None}
+        self._moving = {k: _moving_axes(read, places) for k, read in self.inputs.items()}
+        inner = len(space.sizes) - 1
+        self._along_rows = {k: axes.get(inner) for k, axes in self._moving.items()}
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether rows have several parts, or may be zero."""
+        cut = any(one is not None for one in self._along_rows.values())
+        zero = any(one.mode == ZEROS for axes in self._moving.values() for one in axes.values())
+        return cut or zero
+
+    def row(self, k: int, kind: str, steps: Sequence[int]) -> list[str]:
+        """The address of this row of an input, `base`, and whether it is zero, `n`."""
+        read, number = self.inputs[k], self._number
+        lines = [f"int n{k} = 0;"]
+        terms = [number(_first(read))]
+        for axis, step in enumerate(steps[:-1]):
+            if not step:
+                continue
+            one, index = self._moving[k].get(axis), f"i{axis}"
+            if one is not None:
+                index, more = self._moved(f"m{k}_{axis}", f"i{axis}", one, f"n{k}")
+                lines += more
+            terms.append(f"{index} * {number(step)}")
+        return [*lines, f"{kind}base{k} = ({kind})data[{k}] + {' + '.join(terms)};"]
+
+    def _moved(self, name: str, index: str, one: Along, zero: str) -> tuple[str, list[str]]:
+        size = self._number(one.size)
+        lines = [f"int64_t {name} = {index} + {self._number(one.shift)};"]
+        if one.mode == WRAPS:
+            return name, [*lines, f"{name} -= {name} >= {size} ? {size} : 0;"]
+        return name, [
+            *lines,
+            f"{zero} |= {name} < 0 || {name} >= {size};",
+            f"if ({zero}) {name} = 0;",
+        ]
+
+    def single(self, k: int, kind: str) -> str:
+        """The address of an input that does not change along a row."""
+        if not self.are_cut:
+            return f"{kind}p{k} = base{k};"
+        return f"{kind}p{k} = n{k} ? ({kind})zero_row_KEY : base{k};"
+
+    def cut(self, begin: str, end: str, levels: Sequence[int], kind: Callable[[int], str]) -> str:
+        """The beginning of a loop over parts of a row, from `lo` to `hi`; `}` ends it."""
+        edges = self._edges()
+        at = self._table(edges)
+        lines = [
+            f"for (int64_t part = 0; part < {self._number(len(edges) - 1)}; ++part) {{",
+            f"int64_t lo = z[{at} + part], hi = z[{at} + part + 1];",
+            f"lo = lo > {begin} ? lo : {begin}; hi = hi < {end} ? hi : {end};",
+            "if (lo >= hi) continue;",
+        ]
+        lines += [self._part(k, kind(k), edges) for k in self.inputs if levels[k] == 2]
+        return "\n".join(lines)
+
+    def _number(self, value: int) -> str:
+        return f"z[{self._table([value])}]"
+
+    def _part(self, k: int, kind: str, edges: Sequence[int]) -> str:
+        """The address from which a part of a row is read."""
+        offsets = [_offset(self._along_rows[k], edge) for edge in edges[:-1]]
+        step = self._space.steps[k][-1]
+        at = self._table([o if o == _NOWHERE else o * step for o in offsets])
+        # An integer, because an address before the row of zeros is none of its own.
+        zero = f"({kind})((uintptr_t)zero_row_KEY - (uintptr_t)lo * sizeof(*base{k}))"
+        is_zero = f"n{k} || z[{at} + part] == {_NOWHERE}"
+        return f"{kind}p{k} = {is_zero} ? {zero} : base{k} + z[{at} + part];"
+
+    def _edges(self) -> list[int]:
+        length = self._space.sizes[-1]
+        found = {0, length}
+        for one in self._along_rows.values():
+            if one is None:
+                continue
+            ends = (
+                (one.size - one.shift,) if one.mode == WRAPS else (-one.shift, one.size - one.shift)
+            )
+            found |= {end for end in ends if 0 < end < length}
+        return sorted(found)
+
+
+def _moving_axes(read: LoopInput, places: dict[int, int]) -> dict[int, Along]:
+    """The axes of the merged space along which an input wraps or becomes zero."""
+    assert read.window is not None
+    return {
+        places[one.axis]: one for one in read.window if one.axis is not None and one.mode != INSIDE
+    }
+
+
+def _offset(one: Along | None, edge: int) -> int:
+    """How much further than its index a part of a row is read that begins at an edge."""
+    if one is None:
+        return 0
+    place = edge + one.shift
+    if one.mode == WRAPS:
+        return one.shift - (one.size if place >= one.size else 0)
+    return one.shift if 0 <= place < one.size else _NOWHERE
+
+
+def _first(read: LoopInput) -> int:
+    """The position, among all elements, at which the loop's indices are 0 and nothing moves."""
+    assert read.window is not None
+    steps = [prod(read.shape[k + 1 :]) for k in range(len(read.shape))]
+    return sum(step * one.offset for step, one in zip(steps, read.window))

@@ -1,0 +1,217 @@
+"""Read a value where a roll, a slice or a padding shows it, instead of making that view's array.
+
+A loop reads an operand at its own index. If the operand is a roll of another value, the loop reads
+that value at another index, and the roll is never stored. The same holds for slices, flips, and
+`unslice`, which pads with zeros and is the gradient of a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tapegrad.core.trace.loop import INSIDE, WRAPS, ZEROS, Along
+from tapegrad.program.graph.graph import Call, Shape, Value
+from tapegrad.program.graph.iteration_spaces import is_view
+
+MOVES = frozenset({"roll", "unslice", "flip"})
+PARTS = frozenset({"slice", "split", "unstack"})
+"""Windows that show a part of their operand, in its order; most backends have views for these."""
+WINDOWS = MOVES | PARTS
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """How a value is read in a space: the lengths that change the position, and where."""
+
+    seen: Shape
+    window: tuple[Along, ...]
+
+
+def window_of(
+    value: Value, shape: Shape, makers: Mapping[int, Call], allowed: Collection[str]
+) -> tuple[Value, Windowed] | None:
+    """Return the value behind windows, and where a loop over `shape` reads it.
+
+    None if there is no window, or none that the primitives in `allowed` are. `makers` are the calls
+    by the numbers of their results.
+    """
+    first = len(shape) - len(value.shape)
+    along = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
+    call, names = makers.get(value.number), set[str]()
+    while call is not None and 0 not in value.shape:
+        found = _through(call, value, along, shape, allowed)
+        if found is None:
+            break
+        names.add(call.primitive.name)
+        along, value = found, call.reads[0]
+        call = makers.get(value.number)
+    if not names & set(allowed):
+        return None
+    if 0 in value.shape or all(one.axis is None for one in along):
+        return None
+    if any(one.mode == ZEROS for one in along) and any(one.step != 1 for one in along):
+        return None  # a row of zeros is read without gaps
+    return value, _in_space(along, shape)
+
+
+def _in_space(along: Sequence[Along], shape: Shape) -> Windowed:
+    """Count the axes of the space, which lacks those of length 1."""
+    places = {axis: k for k, axis in enumerate(a for a, n in enumerate(shape) if n != 1)}
+    window = tuple(
+        one if one.axis is None else replace(one, axis=places[one.axis]) for one in along
+    )
+    used = {one.axis for one in window}
+    sizes = [n for n in shape if n != 1]
+    return Windowed(tuple(n if k in used else 1 for k, n in enumerate(sizes)), window)
+
+
+def windowed_through(inner: Windowed, outer: Shape) -> Windowed:
+    """Compose a window in a space with how that space is seen in another one."""
+    places = [k for k, size in enumerate(outer) if size != 1]
+    window = tuple(
+        one if one.axis is None else replace(one, axis=places[one.axis]) for one in inner.window
+    )
+    used = {one.axis for one in window}
+    return Windowed(tuple(n if k in used else 1 for k, n in enumerate(outer)), window)
+
+
+def _through(
+    call: Call, value: Value, along: Sequence[Along], shape: Shape, allowed: Collection[str]
+) -> list[Along] | None:
+    """Return the positions along the axes of a view's operand; None if they cannot be told."""
+    name = call.primitive.name
+    if is_view(call):
+        return _of_view(call, along)
+    if name in _PARTS:
+        place = next(k for k, one in enumerate(call.results) if one.number == value.number)
+        return _PARTS[name](call, place, list(along))
+    rule = _RULES.get(name) if name in allowed else None
+    return None if rule is None else rule(call, list(along), shape)
+
+
+def _of_view(call: Call, along: Sequence[Along]) -> list[Along] | None:
+    source, value = call.reads[0], call.results[0]
+    pairs = zip(along, value.shape)
+    if call.primitive.name == "reshape":
+        if any(one.mode == ZEROS for one, n in zip(along, value.shape) if n == 1):
+            return None
+        rest = iter([one for one, n in pairs if n != 1])
+        return [next(rest) if n != 1 else Along(None) for n in source.shape]
+    first = len(value.shape) - len(source.shape)
+    kept = [k for k, n in enumerate(source.shape) if n != 1]
+    lost = {*range(len(value.shape))} - {first + k for k in kept}
+    if any(along[k].mode == ZEROS for k in lost):
+        return None
+    return [along[first + k] if n != 1 else Along(None) for k, n in enumerate(source.shape)]
+
+
+def _slice(call: Call, place: int, along: list[Along]) -> list[Along] | None:
+    source = call.reads[0].shape
+    found, rest = [], iter(along)
+    sizes = iter(source)
+    for part in _every_axis(call.params["index"], source):
+        if part is None:
+            if next(rest).mode == ZEROS:
+                return None
+            continue
+        size = next(sizes)
+        if isinstance(part, slice):
+            start, _, step = part.indices(size)
+            one = next(rest)
+            found.append(replace(one, offset=start + step * one.offset, step=step * one.step))
+        else:
+            found.append(Along(None, part % size))
+    return found
+
+
+def _every_axis(index: Sequence[Any], shape: Shape) -> list[Any]:
+    """Return a basic index with a part for each axis."""
+    parts = list(index)
+    missing = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
+    rest = [slice(None)] * missing
+    place = next((k for k, part in enumerate(parts) if part is Ellipsis), None)
+    if place is None:
+        return parts + rest
+    return parts[:place] + rest + parts[place + 1 :]
+
+
+def _split(call: Call, place: int, along: list[Along]) -> list[Along] | None:
+    axis, sizes = call.params["axis"], call.params["sizes"]
+    one, start = along[axis], sum(sizes[:place])
+    along[axis] = replace(one, offset=start + one.offset)
+    return along
+
+
+def _unstack(call: Call, place: int, along: list[Along]) -> list[Along] | None:
+    axis = call.params["axis"]
+    return [*along[:axis], Along(None, place), *along[axis:]]
+
+
+def _roll(call: Call, along: list[Along], shape: Shape) -> list[Along] | None:
+    sizes = call.reads[0].shape
+    for shift, axis in zip(call.params["shift"], call.params["axis"]):
+        one, size = along[axis], sizes[axis]
+        if one.axis is None:
+            along[axis] = Along(None, (one.offset - shift) % size)
+        elif one.mode == INSIDE and one.step == 1:
+            along[axis] = Along(one.axis, 0, 1, WRAPS, (one.offset - shift) % size, size)
+        elif one.mode == WRAPS and (one.offset, one.step, one.size) == (0, 1, size):
+            along[axis] = replace(one, shift=(one.shift - shift) % size)
+        else:
+            return None
+    return along
+
+
+def _flip(call: Call, along: list[Along], shape: Shape) -> list[Along] | None:
+    sizes = call.reads[0].shape
+    for axis in call.params["axis"]:
+        one = along[axis]
+        along[axis] = replace(one, offset=sizes[axis] - 1 - one.offset, step=-one.step)
+    return along
+
+
+def _unslice(call: Call, along: list[Along], shape: Shape) -> list[Along] | None:
+    whole = call.params["shape"]
+    found, rest, sizes = [], iter(along), iter(whole)
+    for part in _every_axis(call.params["index"], whole):
+        if part is None:
+            found.append(Along(None))
+            continue
+        one, size = next(rest), next(sizes)
+        if not isinstance(part, slice):
+            if one.axis is not None or one.offset != part % size:
+                return None
+            continue
+        start, stop, step = part.indices(size)
+        inner = _between(one, start, stop - start, shape) if step == 1 else None
+        if inner is None:
+            return None
+        found.append(inner)
+    return found if len(found) == len(call.reads[0].shape) else None
+
+
+def _between(one: Along, start: int, length: int, shape: Shape) -> Along | None:
+    """Return the position in a part from `start` on, outside of which are zeros."""
+    if one.axis is None:
+        place = one.offset - start
+        return Along(None, place) if 0 <= place < length else None
+    if one.mode != INSIDE or one.step != 1:
+        return None
+    shift = one.offset - start
+    if shift >= 0 and shift + shape[one.axis] <= length:
+        return Along(one.axis, shift)
+    return Along(one.axis, 0, 1, ZEROS, shift, length)
+
+
+_RULES: dict[str, Callable[[Call, list[Along], Shape], list[Along] | None]] = {
+    "flip": _flip,
+    "roll": _roll,
+    "unslice": _unslice,
+}
+_PARTS: dict[str, Callable[[Call, int, list[Along]], list[Along] | None]] = {
+    "slice": _slice,
+    "split": _split,
+    "unstack": _unstack,
+}
