@@ -43,7 +43,7 @@ PROGRAM_TESTS = tuple(
     f"tests/program/test_{name}.py"
     for name in (
         "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
-        "recording",
+        "recorded_loops", "recording", "windows",
     )
 )  # fmt: skip
 

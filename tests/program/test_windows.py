@@ -75,7 +75,8 @@ def test_a_stencil_of_slices_with_a_border_of_zeros(shape: tuple[int, int]) -> N
         return u
 
     program = check(function, array(*shape))
-    assert steps_of(program) == ["unslice"]  # the result itself
+    parts = {"slice"} if array(1).device != "cpu" else set()  # a GPU reads views of them
+    assert [name for name in steps_of(program) if name not in parts] == ["unslice"]  # the result
 
 
 FUNCTIONS = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.trace.expression import array_input, constant
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import WRAPS, ZEROS, Along, Loop, LoopInput, LoopOutput
 from tapegrad_cupy.kernels.loops.geometry import geometry
 from tapegrad_cupy.kernels.loops.joined import joined_source
 from tapegrad_cupy.kernels.loops.schedule import schedule
@@ -56,6 +56,28 @@ def example(shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any])
     return Loop(shape, inputs, tuple(outputs))
 
 
+def shifted_example(shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any]) -> Loop:
+    """Return the same loop with an input that wraps along one axis, and one with zeros outside."""
+    loop, last = example(shape, axes, dtype), len(shape) - 1
+    wrapped = [Along(axis) for axis in range(len(shape))]
+    wrapped[last] = Along(last, 0, 1, WRAPS, 3, shape[last])
+    padded = [Along(axis) for axis in range(len(shape))]
+    padded[0] = Along(0, 0, 1, ZEROS, -2, shape[0])
+    windows = (tuple(wrapped), tuple(padded))
+    inputs = tuple(LoopInput(shape, shape, dtype, window) for window in windows)
+    return Loop(shape, inputs, loop.outputs)
+
+
+def _shifted_source(
+    label: str, shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any]
+) -> Source:
+    loop = shifted_example(shape, axes, dtype)
+    walk = geometry(loop, [row_major_strides(shape, dtype.itemsize)] * 2, aligned=True)
+    assert walk is not None
+    nowhere = [None] * len(loop.outputs)
+    return Source(label, loop_source(loop, walk, schedule(walk, loop.writes), nowhere))
+
+
 def variants() -> Iterator[Source]:
     """Yield a source for every schedule and dtype."""
     for name in FLOATS:
@@ -68,6 +90,8 @@ def variants() -> Iterator[Source]:
             in_place = [0, *[None] * (len(loop.outputs) - 1)]
             text = loop_source(loop, walk, schedule(walk, loop.writes), in_place)
             yield Source(f"loop {name} {label}", text)
+            if shape:
+                yield _shifted_source(f"loop {name} {label} shifted", shape, axes, dtype)
         width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1
         text = joined_source(example((1000,), (), dtype), [], width, 16, [0])
         yield Source(f"loop {name} joined", text)

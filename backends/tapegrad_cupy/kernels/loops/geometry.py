@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from tapegrad.core.trace.loop import Loop, LoopInput
+from tapegrad.core.trace.loop import INSIDE, Along, Loop, LoopInput
 from tapegrad_cupy.launch.strided_layout import collapse_dimensions, full_vector_length
 
 Shape = tuple[int, ...]
+
+
+class Window(NamedTuple):
+    """Where an input is read: the first position, and the axes along which it moves."""
+
+    first: int
+    moved: Mapping[int, Along]
 
 
 class Geometry(NamedTuple):
@@ -17,6 +24,7 @@ class Geometry(NamedTuple):
 
     `reads` has the steps of each input, `writes` those of elementwise results, and `combined` those
     of reductions, which are 0 along the reduced axes. A thread processes `width` neighbours.
+    `windows` has the inputs that are read elsewhere, by their positions.
     """
 
     sizes: Shape
@@ -25,6 +33,7 @@ class Geometry(NamedTuple):
     writes: Shape
     combined: Shape
     width: int
+    windows: Mapping[int, Window]
 
     @property
     def by_columns(self) -> bool:
@@ -45,21 +54,51 @@ def geometry(loop: Loop, strides: Sequence[Shape], aligned: bool) -> Geometry | 
     for read, own in zip(loop.inputs, strides):
         if any(stride % read.dtype.itemsize for stride in own):
             return None
-        steps.append(_steps(read, own))
+        steps.append(_steps(read, own, len(loop.shape)))
     whole = _steps_in_order(loop.shape, ())
     combined = _steps_in_order(loop.shape, loop.axes)
     rows = [*steps, whole, combined] if loop.axes else [*steps, whole]
-    layout = collapse_dimensions(loop.shape, rows)
-    flags = tuple(step == 0 for step in layout.steps[-1]) if loop.axes else ()
+    alone = _standing_alone(loop)
+    layout = collapse_dimensions(loop.shape, [*rows, *alone.values()])
+    own_steps = layout.steps[: len(rows)]
+    flags = tuple(step == 0 for step in own_steps[-1]) if loop.axes else ()
     count = len(loop.inputs)
     flags = flags or (False,) * len(layout.sizes)
-    width = _width(loop, layout.sizes, layout.steps[: count + 1], aligned)
-    last = layout.steps[-1] if loop.axes else (0,) * len(layout.sizes)
-    return Geometry(layout.sizes, flags, layout.steps[:count], layout.steps[count], last, width)
+    width = _width(loop, layout.sizes, own_steps[: count + 1], aligned)
+    last = own_steps[-1] if loop.axes else (0,) * len(layout.sizes)
+    places = {axis: own.index(1) for axis, own in zip(alone, layout.steps[len(rows) :])}
+    windows = {
+        k: _window(read, own, places)
+        for k, (read, own) in enumerate(zip(loop.inputs, strides))
+        if read.window is not None
+    }
+    reads, writes = own_steps[:count], own_steps[count]
+    return Geometry(layout.sizes, flags, reads, writes, last, width, windows)
 
 
-def _steps(read: LoopInput, strides: Shape) -> list[int]:
+def _standing_alone(loop: Loop) -> dict[int, list[int]]:
+    """Return steps that keep axes along which an input moves from being merged with others."""
+    moved = [one for read in loop.inputs for one in read.window or () if one.mode != INSIDE]
+    axes = sorted({one.axis for one in moved if one.axis is not None})
+    return {alone: [int(axis == alone) for axis in range(len(loop.shape))] for alone in axes}
+
+
+def _window(read: LoopInput, strides: Shape, places: Mapping[int, int]) -> Window:
+    assert read.window is not None
+    steps = [stride // read.dtype.itemsize for stride in strides]
+    first = sum(step * one.offset for step, one in zip(steps, read.window))
+    moved = [(one.axis, one) for one in read.window if one.mode != INSIDE]
+    return Window(first, {places[axis]: one for axis, one in moved if axis is not None})
+
+
+def _steps(read: LoopInput, strides: Shape, rank: int) -> list[int]:
     """Return the steps of an array along the axes of the iteration space."""
+    if read.window is not None:
+        found = [0] * rank
+        for stride, one in zip(strides, read.window):
+            if one.axis is not None:
+                found[one.axis] += stride // read.dtype.itemsize * one.step
+        return found
     own = iter([s // read.dtype.itemsize for s, n in zip(strides, read.shape) if n != 1])
     return [next(own) if size != 1 else 0 for size in read.seen]
 
@@ -77,7 +116,10 @@ def _steps_in_order(shape: Shape, without: Sequence[int]) -> list[int]:
 def _width(loop: Loop, sizes: Shape, steps: Sequence[Shape], aligned: bool) -> int:
     """Return how many neighbours a thread processes at once."""
     # Broadcast arrays are read from the cache, so their item sizes do not limit the width.
-    dtypes = [read.dtype for read in loop.inputs if read.seen == loop.shape]
+    # The elements of windows are read one by one.
+    plain = [k for k, read in enumerate(loop.inputs) if read.window is None]
+    steps = [*[steps[k] for k in plain], steps[-1]]
+    dtypes = [loop.inputs[k].dtype for k in plain if loop.inputs[k].seen == loop.shape]
     dtypes += [output.dtype for output in loop.outputs if output.combine is None]
     width = full_vector_length(max((dtype.itemsize for dtype in dtypes), default=8))
     while width > 1:

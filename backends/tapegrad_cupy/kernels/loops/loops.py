@@ -115,7 +115,7 @@ class CudaLoopCompiler:
 
     dtypes = None
     joins = True
-    windows: frozenset[str] = frozenset()
+    windows = frozenset({"flip", "roll", "unslice"})
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]

@@ -19,6 +19,7 @@ from tapegrad_cupy.kernels.elementwise.source import STORED, preamble
 from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
 from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.kernels.loops.windows import window_lines
 from tapegrad_cupy.launch.cuda_source import wide_dtype
 
 _COMBINED = {
@@ -345,6 +346,8 @@ class Writer:
             arrays["w"] = self.g.writes
         added = bool(self.combined) and not base
         for name, steps in arrays.items():
+            if name != "w" and int(name) in self.g.windows:
+                continue
             terms = [f"b{name}"] if added else []
             terms += self._terms(axes, steps)
             text += f"    const I {'b' if base else 'o'}{name} = {' + '.join(terms) or '0'};\n"
@@ -364,6 +367,10 @@ class Writer:
         n = self.g.width
         lines, arguments = [], []
         for i, steps in enumerate(self.g.reads):
+            if i in self.g.windows:
+                lines += window_lines(self.g, i, self.stored(i), self._type(i))
+                arguments.append(f"w{i}[j]")
+                continue
             read = Read(self.stored(i), self._type(i), steps[-1], f"{steps[-1]}")
             lines.append(read.load(i, n))
             arguments.append(read.element(i))

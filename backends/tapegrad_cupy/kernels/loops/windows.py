@@ -1,0 +1,41 @@
+"""CUDA code that reads a vector of an input elsewhere: rolled, sliced, flipped or padded."""
+
+from __future__ import annotations
+
+from tapegrad.core.trace.loop import WRAPS, Along
+from tapegrad_cupy.kernels.loops.geometry import Geometry
+
+
+def window_lines(geometry: Geometry, i: int, stored: str, computed: str) -> list[str]:
+    """Return the statements that read input `i` into `w0`, `w1`, ..., one element after the other.
+
+    `c0`, `c1`, ... are the indices of the thread; the last one counts vectors.
+    """
+    window, steps, width = geometry.windows[i], geometry.reads[i], geometry.width
+    last = len(geometry.sizes) - 1
+    lines = [
+        f"{computed} w{i}[{width}];",
+        f"{{ i64 at = {window.first};",
+        "bool there = true;",
+    ]
+    for d, step in enumerate(steps[:-1]):
+        if step:
+            lines += _moved(f"(i64)c{d}", window.moved.get(d), f"at += m * {step}ll;", "there")
+    lines += ["#pragma unroll", f"for (int j = 0; j < {width}; ++j) {{", "bool inside = there;"]
+    lines.append("i64 place = at;")
+    if steps[-1]:
+        index = f"(i64)c{last} * {width} + j"
+        use = f"place += m * {steps[-1]}ll;"
+        lines += _moved(index, window.moved.get(last), use, "inside")
+    lines += [f"w{i}[j] = inside ? widen(p{i}[place]) : ({computed})0;", "} }"]
+    return lines
+
+
+def _moved(index: str, one: Along | None, use: str, inside: str) -> list[str]:
+    """Return statements that use the position `m` along one axis, or find that it is outside."""
+    if one is None:
+        return [f"{{ const i64 m = {index}; {use} }}"]
+    start = f"{{ i64 m = {index} + {one.shift}ll;"
+    if one.mode == WRAPS:
+        return [f"{start} if (m >= {one.size}ll) m -= {one.size}ll; {use} }}"]
+    return [f"{start} {inside} = {inside} && m >= 0 && m < {one.size}ll; {use} }}"]
