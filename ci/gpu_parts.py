@@ -43,7 +43,7 @@ PROGRAM_TESTS = tuple(
     f"tests/program/test_{name}.py"
     for name in (
         "control_flow_in_functions", "functions_and_tapes", "memory_budget", "recomputation",
-        "recorded_loops", "recording", "windows",
+        "recorded_loops", "recording", "windows", "written_parts",
     )
 )  # fmt: skip
 

@@ -312,12 +312,14 @@ def _kernels_over(
     graph: Graph, steps: Sequence[Step], kernels: InPlaceKernels | None, uncaptured: frozenset[str]
 ) -> dict[int, Callable[..., Any]]:
     """Kernels that overwrite an operand that no later step reads, by the position of their step."""
-    if kernels is None:
-        return {}
     found: dict[int, Callable[..., Any]] = {}
     for place in overwriting_calls(graph, steps, part_numbers(steps, uncaptured)):
         step = steps[place]
-        kernel = kernels.overwrite(step.primitive.name) if isinstance(step, Call) else None
+        assert isinstance(step, Call)
+        kernel = None if kernels is None else kernels.overwrite(step.primitive.name)
+        backend = find_backend(step.array_type)
+        if kernel is None and step.primitive.overwriting is not None and backend is not None:
+            kernel = functools.partial(step.primitive.overwriting, backend.xp)
         if kernel is not None:
             found[place] = kernel
     return found

@@ -64,7 +64,13 @@ def _cleared(t: Any, index: tuple[Any, ...]) -> Any:
     return slice_set_p(t, zeros_for(t, (), t.dtype), index=index)
 
 
+def _slice_set_over(xp: Any, x: Any, v: Any, *, index: tuple[Any, ...]) -> Any:
+    write(xp, x, v, index)
+    return x
+
+
 slice_set_p = Primitive("slice_set", _slice_set)
+slice_set_p.overwriting = _slice_set_over
 slice_set_p.vjps(
     lambda t, *, index: _cleared(t, index),
     lambda t, x2_shape, *, index: sum_to_shape(slice_p(t, index=index), x2_shape),

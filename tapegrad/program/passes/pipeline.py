@@ -22,6 +22,7 @@ from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
 
@@ -32,6 +33,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
         without_repeated_calls,
+        with_written_parts,
         without_dead_calls,
         simplified,
         with_elementwise_products,
