@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.background import Job, foreground, wait_for_jobs
+from tapegrad.core.determinism import is_op_determinism_enabled
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.graph.graph import Graph
@@ -44,14 +45,14 @@ def set_waiting(wait: bool) -> bool:
 
 
 def is_waiting() -> bool:
-    """Return whether every function waits for its compiled form.
+    """Return whether every function waits for its compiled form, e.g. to give the same bits.
 
     >>> before = set_waiting(True)
     >>> is_waiting()
     True
     >>> was_waiting = set_waiting(before)
     """
-    return _settings["wait"]
+    return _settings["wait"] or is_op_determinism_enabled()
 
 
 def wait_for_programs() -> None:
