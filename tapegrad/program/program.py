@@ -24,6 +24,7 @@ from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.core.background import checkpoint, is_background, outside_python
 from tapegrad.core.gc_pause import gc_paused
+from tapegrad.core.trace.expression import kind_of_dtype
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
 from tapegrad.program.emit.buffer_reuse import (
@@ -356,10 +357,14 @@ def _fused(
     dtypes = compiler.dtypes
     # NumPy builds the name of a dtype on each access, which is slow.
     is_known = functools.cache(lambda dtype: dtypes is None or dtype.name in dtypes)
+    is_complex = functools.cache(lambda dtype: kind_of_dtype(dtype) == "c")
 
     def takes(call: Call) -> bool:
-        known = all(is_known(value.dtype) for value in (*call.reads, *call.results))
-        return known and call.primitive.name not in refused
+        values, name = (*call.reads, *call.results), call.primitive.name
+        if not all(is_known(value.dtype) for value in values) or name in refused:
+            return False
+        others = compiler.complex_primitives
+        return others is None or name in others or not any(is_complex(v.dtype) for v in values)
 
     steps = with_hoisted_scalars(
         fused_in_parts(graph, takes, cheap, compiler.windows), unused_numbers(graph)

@@ -85,6 +85,7 @@ class Reference:
     """A loop compiler in NumPy with horizontal fusion, as on a GPU."""
 
     dtypes = None
+    complex_primitives = None
     joins = True
     windows = WINDOWS
 

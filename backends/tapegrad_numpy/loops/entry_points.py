@@ -10,7 +10,7 @@ from tapegrad_numpy.kernels.convolution import KERNELS as CONVOLUTIONS
 from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
 from tapegrad_numpy.kernels.segment import KERNELS as SEGMENTS
-from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.dtypes import COMPLEX_PRIMITIVES, LOOP_DTYPES
 from tapegrad_numpy.loops.recycling import recycled
 
 
@@ -18,6 +18,7 @@ class CLoopCompiler:
     """Compiles fused loops to C; all loops that are not cached are compiled together."""
 
     dtypes = LOOP_DTYPES
+    complex_primitives = COMPLEX_PRIMITIVES
     joins = False
     windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)

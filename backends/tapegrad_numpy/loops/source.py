@@ -21,7 +21,7 @@ from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
 from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
 
-_CALL = re.compile(r"\b([a-z]\w*)\(")
+_CALL = re.compile(r"\b(?!cfloat\(|cdouble\()([a-z]\w*)\(")
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const .+ (v\d+) = (.+);")
 _FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
@@ -67,7 +67,7 @@ def _name(dtype: Any) -> str:
 def storage(dtype: Any) -> str:
     """Return the C type of an element in memory."""
     name = _name(dtype)
-    return "unsigned char" if name == "bool" else TYPES[name]
+    return "unsigned char" if name == "bool" else _in_c(TYPES[name])
 
 
 def formula(
@@ -75,7 +75,8 @@ def formula(
 ) -> Formula:
     """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names, _OF_FLOATS)
+    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX)
+    lines, results = [_in_c(line) for line in lines], [_in_c(result) for result in results]
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
     by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -112,6 +113,32 @@ def _extreme(node: Expression) -> str:
 
 
 _OF_FLOATS = {"maximum": _extreme, "minimum": _extreme}
+
+_OF_COMPLEX = {
+    "add": "{0} + {1}",
+    "subtract": "{0} - {1}",
+    "multiply": "MUL_{T}({0}, {1})",
+    "negative": "-{0}",
+    "square": "MUL_{T}({0}, {0})",
+    "conj": "~{0}",
+    "real": "__real__ {0}",
+    "imag": "__imag__ {0}",
+    "equal": "{0} == {1}",
+    "not_equal": "{0} != {1}",
+    "where": "{0} ? {1} : {2}",
+}
+"""Formulas in GNU C. Its own product has special cases for infinite factors, NumPy's has not."""
+
+_COMPLEX_TYPES = {"complex<float>": "cfloat", "complex<double>": "cdouble"}
+
+
+def _in_c(text: str) -> str:
+    """Replace the names of types of C++."""
+    if "complex<" not in text:
+        return text
+    for name, own in _COMPLEX_TYPES.items():
+        text = text.replace(name, own)
+    return text
 
 
 def _refuse_dtypes(expressions: Iterable[Expression]) -> None:

@@ -43,6 +43,21 @@ _HEADER = r"""
 #include <stdbool.h>
 #include <stdint.h>
 #define INLINE inline __attribute__((always_inline))
+typedef float _Complex cfloat;
+typedef double _Complex cdouble;
+#define COMPLEX(C, R) \
+    static INLINE C C##_of_both(R x, R y) { return __builtin_complex(x, y); } \
+    static INLINE C C##_of_real(R x) { return __builtin_complex(x, (R)0); } \
+    static INLINE C MUL_##C(C x, C y) { \
+        const R a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y; \
+        return __builtin_complex(a * c - b * d, a * d + b * c); \
+    }
+COMPLEX(cfloat, float)
+COMPLEX(cdouble, double)
+// As functions of a real part, or of both: the names of types are macros only before a bracket.
+#define cfloat(...) MADE(__VA_ARGS__, cfloat_of_both, cfloat_of_real)(__VA_ARGS__)
+#define cdouble(...) MADE(__VA_ARGS__, cdouble_of_both, cdouble_of_real)(__VA_ARGS__)
+#define MADE(one, two, name, ...) name
 #define far_limit(x) _Generic((x), float: 7e4f, default: 1e6)
 #if defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA)
 #define FUSED 1

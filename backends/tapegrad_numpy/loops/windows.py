@@ -16,7 +16,7 @@ from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Space
 Table = Callable[[Sequence[int]], int]
 """Stores integers that the C code reads as z[...], and returns the position of the first."""
 
-ZERO_ROW = f"static char zero_row_KEY[{TASK_ELEMENTS * 8}];"
+ZERO_ROW = f"static char zero_row_KEY[{TASK_ELEMENTS * 16}];"
 """As long as the part of a row that one task processes."""
 
 _NOWHERE = -(1 << 62)

@@ -86,6 +86,10 @@ class LoopCompiler(Protocol):
         """Names of the dtypes that loops may use; None for all."""
 
     @property
+    def complex_primitives(self) -> Collection[str] | None:
+        """Names of the primitives that loops compute with complex numbers; None for all."""
+
+    @property
     def joins(self) -> bool:
         """Whether `compile` accepts `JoinedLoops`: one formula over many arrays in one launch."""
 

@@ -208,14 +208,18 @@ Spellings = Mapping[str, Callable[[Expression], str]]
 
 
 def statements(
-    outputs: Sequence[Expression], inputs: Sequence[str], of_floats: Spellings | None = None
+    outputs: Sequence[Expression],
+    inputs: Sequence[str],
+    of_floats: Spellings | None = None,
+    of_complex: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the statements that compute expressions from named inputs, and the result names.
 
     `of_floats` has functions that return other formulas than the usual ones for calls with real
-    floating-point operands.
+    floating-point operands. `of_complex` has all formulas for calls with complex operands, if they
+    are not the usual ones.
     """
-    writer = _Writer(inputs, of_floats or {})
+    writer = _Writer(inputs, of_floats or {}, of_complex)
     names = [writer.name_of(output) for output in outputs]
     return writer.lines, names
 
@@ -223,9 +227,12 @@ def statements(
 class _Writer:
     """Emits each distinct operation once, after its operands."""
 
-    def __init__(self, inputs: Sequence[str], of_floats: Spellings) -> None:
+    def __init__(
+        self, inputs: Sequence[str], of_floats: Spellings, of_complex: Mapping[str, str] | None
+    ) -> None:
         self.inputs = inputs
         self._of_floats = of_floats
+        self._of_complex = of_complex
         self.lines: list[str] = []
         self._by_node: dict[int, str] = {}
         self._by_text: dict[str, str] = {}
@@ -259,6 +266,11 @@ class _Writer:
 
     def _formula(self, node: Expression, c_type: str) -> str:
         names = [self._by_node[id(operand)] for operand in node.operands]
+        if self._of_complex is not None and "c" in map(_kind, node.operands):
+            own = self._of_complex.get(node.name)
+            if own is None:
+                raise UntraceableError(f"There is no formula for {node.name} of complex numbers.")
+            return own.format(*names, T=c_type)
         if node.name == "astype":
             return _converted(names[0], node.operands[0], node)
         if node.name in _INFIX:

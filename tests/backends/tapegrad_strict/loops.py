@@ -37,6 +37,7 @@ class PythonLoopCompiler:
     """Returns a Python function per loop. There is nothing to compile."""
 
     dtypes = None
+    complex_primitives = None
     joins = True
     windows: frozenset[str] = frozenset()
 

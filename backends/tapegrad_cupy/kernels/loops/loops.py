@@ -114,6 +114,7 @@ class CudaLoopCompiler:
     """Compiles fused loops to CUDA kernels (see tapegrad/core/trace/loop.py)."""
 
     dtypes = None
+    complex_primitives = None
     joins = True
     windows = frozenset({"flip", "roll", "unslice"})
 
