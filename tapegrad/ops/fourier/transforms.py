@@ -41,10 +41,12 @@ fourier_p: Primitive = linear(
 
 
 def _weigh(xp: Any, x: Any, *, axis: int, n: int, weight: float) -> Any:
-    bins = xp.arange(x.shape[axis], device=x.device)
-    ends = xp.astype((bins == 0) | (2 * bins == n), x.dtype)
-    shape = tuple(-1 if i == axis else 1 for i in range(len(x.shape)))
-    return x * (xp.reshape(ends, shape) * (1.0 - weight) + weight)
+    result = x * weight
+    for bin in {0, n // 2} if n % 2 == 0 else {0}:
+        if bin < x.shape[axis]:
+            index = (*(slice(None),) * axis, bin, ...)
+            result[index] = x[index]
+    return result
 
 
 # Multiply the bins that also represent their conjugate by `weight`. The first bin, and the last bin
