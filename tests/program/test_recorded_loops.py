@@ -165,6 +165,42 @@ def test_second_derivatives() -> None:
     assert len(program.recorded.calls) < 100
 
 
+def test_jacobians() -> None:
+    weights = array(3, 3)
+
+    def function(x: Any, h: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, h])
+            y = tf.reduce_sum(tf.foldl(step_of(weights), x, h), axis=0)
+        return tape.jacobian(y, [x, h])
+
+    check(function, array(10, 2, 3), array(2, 3), loops=4)
+
+
+def test_gradients_and_effects_of_functions_around_a_loop() -> None:
+    """Branches, recomputation, persistent tapes, and tapes inside the body."""
+    weights = tf.Variable(array(4, 4) * 0.3)
+
+    def step(state: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(state)
+            energy = tf.reduce_sum(tf.tanh(state @ weights) * y)
+        return state - 0.1 * tape.gradient(energy, state)
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = tf.recompute_grad(lambda x: tf.foldl(step, x))(x)
+            z = tf.cond(
+                tf.reduce_sum(x) > 0.0, lambda: tf.foldl(step, x), lambda: tf.foldl(step, x * 2.0)
+            )
+            first, second = tf.reduce_sum(y**2), tf.reduce_sum(z)
+        return tape.gradient(first, [x, weights]), tape.gradient(second, [x, weights])
+
+    check(function, array(6, 3, 4), loops=7)
+    check(function, -array(6, 3, 4), loops=7)
+
+
 def test_tapes_outside_of_the_function() -> None:
     weights = tf.Variable(array(3, 3))
     function = tf.function(lambda x, h: tf.reduce_sum(tf.foldl(step_of(weights), x, h) ** 2))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.autodiff.batching import is_batched, unwrap, wrap_levels
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.recorder import EMPTY, Node, Stack, active_stack, using_stack
@@ -13,6 +15,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.shape.functions import reshape
+from tapegrad.ops.shape.joining import stack
 from tapegrad.ops.shape.primitives import sum_p
 from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.pullback import LaterSum, Pullback
@@ -69,15 +72,15 @@ class LoopCall:
         return results[:first] + results[last:]
 
     def followed(
-        self, stack: Stack, rule: LoopRule, sources: Sources, results: list[Any]
+        self, recorders: Stack, rule: LoopRule, sources: Sources, results: list[Any]
     ) -> Tensors:
-        """Return the results as tensors that the recorders of a stack follow."""
+        """Return the results as tensors that the recorders follow."""
         tensors = tuple([wrap(array) for array in results])
         variables = [variable.shared_value() for variable in sources.variables]
         operands = [*self.carried, *self.stacks, *sources.tensors, *variables]
         nodes = tuple([x.node for x in operands])
         operation: Any = OneCall("loop", rule)  # type: ignore[arg-type]
-        record_many(stack, operation, {}, [x.array for x in operands], nodes, results, tensors)
+        record_many(recorders, operation, {}, [x.array for x in operands], nodes, results, tensors)
         return list(tensors)
 
 
@@ -109,6 +112,8 @@ class LoopRule:
         return ()
 
     def __call__(self, t: Sequence[Any], saved: Sequence[Any], params: Any) -> list[Any]:
+        if any(is_batched(x) for x in t):
+            return self._by_examples(t)
         cotangents = [
             zeros_like(wrap(array)) if x is None else x if isinstance(x, Tensor) else wrap(x)
             for x, array in zip(t, self._results, strict=True)
@@ -126,6 +131,27 @@ class LoopRule:
         finally:
             for variable, array in zip(self.loop.states, now):
                 variable.array = array
+
+    def _by_examples(self, t: Sequence[Any]) -> list[Any]:
+        """Run a pullback for each example of batched cotangents, such as the rows of a Jacobian."""
+        parts = [(None, ()) if x is None else unwrap(x) for x in t]
+        sizes = {level: n for x, own in parts if x is not None for level, n in zip(own, x.shape)}
+        levels = sorted(sizes)
+        found = []
+        for places in itertools.product(*[range(sizes[level]) for level in levels]):
+            at = dict(zip(levels, places))
+            found.append(self([
+                x if x is None or not own else x[tuple(at[level] for level in own)]
+                for x, own in parts
+            ], (), {}))  # fmt: skip
+        counts = tuple(sizes[level] for level in levels)
+        return [self._rejoined(shares, counts, levels) for shares in zip(*found, strict=True)]
+
+    def _rejoined(self, shares: Sequence[Any], counts: tuple[int, ...], levels: list[int]) -> Any:
+        if all(share is None for share in shares):
+            return None
+        whole = stack([as_operand(share) for share in shares])
+        return wrap_levels(reshape(whole, (*counts, *whole.shape[1:])), levels)
 
     def _plain(self, carried: Tensors, made: Tensors) -> list[Any]:
         """Run the recorded pullback in the other direction."""

@@ -19,7 +19,7 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.call import LoopCall, LoopRule, real_arrays, recording_of_loop
 from tapegrad.program.loops.primitives import conditional_loop_gradient_p, conditional_loop_p
-from tapegrad.program.loops.pullback import Pullback, trace_with_gradient
+from tapegrad.program.loops.pullback import trace_with_gradient
 from tapegrad.program.loops.tracing import (
     Tensors,
     body_of,
@@ -46,7 +46,6 @@ def conditional_loop(body: NextValues, carried: Tensors, most: int | None) -> Te
     given = real_arrays(carried)
     pullback = trace_with_gradient(step, given, [], around, sources, has_stacks=False)
     call = _Conditional(step, carried, [], found.states, most)
-    call.pullback = pullback
     # The rounds of the result keep nothing: those of the gradient run again.
     results = call.run(around, body_of(pullback.round, (), pullback.forward_calls), pullback.round)
     return call.followed(stack, _Rule(call, pullback, sources, [], results), sources, results)
@@ -54,8 +53,6 @@ def conditional_loop(body: NextValues, carried: Tensors, most: int | None) -> Te
 
 class _Conditional(LoopCall):
     """A loop with a condition that is being recorded."""
-
-    pullback: Pullback
 
     def __init__(self, step: Any, carried: Tensors, stacks: Tensors, states: Any, most: int | None):
         super().__init__(step, carried, stacks, states)
