@@ -183,3 +183,23 @@ def test_a_long_program_has_few_local_names() -> None:
     assert len(graph.calls) > 5000
     assert function.__code__.co_nlocals < 3000
     assert [np.shape(array) for array in run(graph, arrays())] == [(), (5, 4), (4, 4), (4,)]
+
+
+def test_rounds_that_read_other_parts_are_not_mixed_up(always_cut: None) -> None:
+    """The rounds are equal but for a slice and the distance of a roll."""
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            state = x[:, 0]
+            for k in range(12):
+                state = tf.sin(state * 0.9) + x[:, k] * tf.roll(state, k % 3, 0)
+                state = state + tf.pad(state, [[1, 0]])[:-1] * tf.reverse(x[:, k], [0])
+            loss = tf.reduce_sum(state**2)
+        return loss, state, tape.gradient(loss, x)
+
+    x = tf.constant(np.random.default_rng(5).normal(size=(7, 12)))
+    compiled = tf.function(function)
+    for _ in range(2):
+        for one, other in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)

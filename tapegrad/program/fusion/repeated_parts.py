@@ -29,6 +29,7 @@ from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
+from tapegrad.program.graph.windows import STEADY
 
 LEAST_CALLS = 6000
 """Shorter programs are fused as a whole, which finds a little more to fuse."""
@@ -49,6 +50,7 @@ def fused_in_parts(
     ranges = _ranges(graph, takes)
     if len(ranges) == 1:
         return fused(graph, takes, cheap, windows)
+    steady = STEADY.intersection(windows)
     parts = _with_copies(graph, ranges, takes)
     last_part = _last_parts(graph, parts)
     known: dict[Any, _Form] = {}
@@ -59,7 +61,7 @@ def fused_in_parts(
         key = part.key(takes)
         form = known.get(key)
         if form is None:
-            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, windows))
+            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, steady))
         found += form.steps_of(part)
     return found
 
@@ -299,7 +301,7 @@ def _is_fusible(call: Call, takes: Takes) -> bool:
 def _kind(call: Call, takes: Takes, describe: Callable[[Value], Any]) -> Any:
     """Return what fusion sees of a call; `describe` tells of its operands.
 
-    The params of calls that cannot be part of a loop do not matter.
+    The params of calls that cannot be part of a loop do not matter, except for windows.
     """
     operands = tuple([
         describe(operand) if isinstance(operand, Value) else exact_key(operand)
@@ -307,7 +309,7 @@ def _kind(call: Call, takes: Takes, describe: Callable[[Value], Any]) -> Any:
     ])  # fmt: skip
     is_taken = takes(call)
     matters = is_taken and (call.primitive.by_element or is_combining(call) or is_constant(call))
-    params = _params(call) if matters else None
+    params = _params(call) if matters or call.primitive.name in STEADY else None
     return call.primitive.name, call.array_type, is_taken, is_view(call), params, operands
 
 

@@ -19,6 +19,8 @@ MOVES = frozenset({"roll", "unslice", "flip"})
 PARTS = frozenset({"slice", "split", "unstack"})
 """Windows that show a part of their operand, in its order; most backends have views for these."""
 WINDOWS = MOVES | PARTS
+STEADY = frozenset({"roll", "flip"})
+"""Windows that are usually the same in all rounds of a loop; slices depend on the round."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,16 @@ class Windowed:
 
 
 def window_of(
-    value: Value, shape: Shape, makers: Mapping[int, Call], allowed: Collection[str]
+    value: Value,
+    shape: Shape,
+    makers: Mapping[int, Call],
+    allowed: Collection[str],
 ) -> tuple[Value, Windowed] | None:
     """Return the value behind windows, and where a loop over `shape` reads it.
 
-    None if there is no window, or none that the primitives in `allowed` are. `makers` are the calls
-    by the numbers of their results.
+    None if there is no window, or none that the primitives in `allowed` are. Parts behind one of
+    these count, too, unless only those in `STEADY` are allowed. `makers` are the calls by the
+    numbers of their results.
     """
     first = len(shape) - len(value.shape)
     along = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
@@ -84,7 +90,7 @@ def _through(
     name = call.primitive.name
     if is_view(call):
         return _of_view(call, along)
-    if name in _PARTS:
+    if name in _PARTS and not STEADY.issuperset(allowed):
         place = next(k for k, one in enumerate(call.results) if one.number == value.number)
         return _PARTS[name](call, place, list(along))
     rule = _RULES.get(name) if name in allowed else None
