@@ -30,7 +30,22 @@ INSTALLED = [n for n in LIBRARIES if all(map(importlib.util.find_spec, PACKAGES[
 # Its result is a side effect: it prints.
 WITHOUT_VALUES = {"act"}
 
-MORE = [Sample("dropout", lambda x: tf.nn.dropout(x, 0.5), [normal(3, 4)])]
+
+def grown(x):
+    """Return what a loop of as many rounds as the values need makes of an array."""
+    rounds = tf.while_loop(
+        lambda y: tf.reduce_sum(y * y) < 1e4,
+        lambda y: [1.5 * y + tf.sin(x)],
+        [x],
+        maximum_iterations=40,
+    )
+    return rounds[0]
+
+
+MORE = [
+    Sample("dropout", lambda x: tf.nn.dropout(x, 0.5), [normal(3, 4)]),
+    Sample("while_loop", grown, [normal(3, 4)]),
+]
 
 SIGNS = {"schur", "schur_real"}
 """Decompositions that are unique up to the order and the phases of vectors."""
