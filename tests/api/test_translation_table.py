@@ -30,22 +30,10 @@ INSTALLED = [n for n in LIBRARIES if all(map(importlib.util.find_spec, PACKAGES[
 # Its result is a side effect: it prints.
 WITHOUT_VALUES = {"act"}
 
+# Only functions record loops as one call: see test_translation_of_loops.py.
+IN_FUNCTIONS = {"conditional_loop_gradient"}
 
-def grown(x):
-    """Return what a loop of as many rounds as the values need makes of an array."""
-    rounds = tf.while_loop(
-        lambda y: tf.reduce_sum(y * y) < 1e4,
-        lambda y: [1.5 * y + tf.sin(x)],
-        [x],
-        maximum_iterations=40,
-    )
-    return rounds[0]
-
-
-MORE = [
-    Sample("dropout", lambda x: tf.nn.dropout(x, 0.5), [normal(3, 4)]),
-    Sample("while_loop", grown, [normal(3, 4)]),
-]
+MORE = [Sample("dropout", lambda x: tf.nn.dropout(x, 0.5), [normal(3, 4)])]
 
 SIGNS = {"schur", "schur_real"}
 """Decompositions that are unique up to the order and the phases of vectors."""
@@ -157,7 +145,7 @@ def test_all_calls_agree_but_those_of_primitives_without_a_translation(library):
             if wrong:
                 faults.setdefault(call.primitive.name, f"{sample}: {call}: {wrong[:300]}")
 
-    listed = MISSING[library] - WITHOUT_VALUES
+    listed = MISSING[library] - WITHOUT_VALUES - IN_FUNCTIONS
     assert not {name: text for name, text in faults.items() if name not in listed}
     assert set(faults) == listed, "these have a translation and should not be listed"
 

@@ -102,6 +102,7 @@ def check_in_peer(library: str, make: type[Machine], seed: int, precision: float
     return {call.primitive.name for call in graph.calls}
 
 
+@pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize("seed", program_seeds(8, most=300, first=20_000))
 @pytest.mark.parametrize("library", PACKAGES)
 def test_a_random_program_gives_the_same_in_another_library(library: str, seed: int) -> None:
@@ -110,6 +111,7 @@ def test_a_random_program_gives_the_same_in_another_library(library: str, seed: 
     check_in_peer(library, Machine, seed, precision=1e-9)
 
 
+@pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize("seed", program_seeds(8, most=300, first=30_000))
 @pytest.mark.parametrize("library", PACKAGES)
 def test_a_random_loop_gives_the_same_in_another_library(
