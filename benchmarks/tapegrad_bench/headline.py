@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from tapegrad_bench.quantities import format_ratio
 from tapegrad_bench.results import Run, Status
@@ -48,7 +48,8 @@ def _fact(name: str, other: str, found: Sequence[float | None]) -> list[Fact]:
     mean = geometric_mean(ratios)
     value = f"{format_ratio(mean)} faster" if mean >= 1 else f"{format_ratio(1 / mean)} slower"
     ahead = sum(ratio >= 1 for ratio in ratios)
-    note = f"than {other}, geometric mean; ahead in {ahead} of {len(ratios)} workloads"
+    middle = f"median ratio {format_ratio(median(ratios))}"
+    note = f"than {other}, geometric mean; {middle}; ahead in {ahead} of {len(ratios)} workloads"
     return [Fact(name, value, note)]
 
 

@@ -45,6 +45,10 @@ class NotSupportedError(WorkerError):
     """The library says that it cannot do this."""
 
 
+class MemoryExhaustedError(WorkerError):
+    """The memory of the host or the device was not enough."""
+
+
 class TooSlowError(WorkerError):
     """No answer came in time; the process has been ended."""
 
@@ -116,6 +120,8 @@ class Worker:
                 raise WorkerError(self._last_words()) from error
         if status == "unsupported":
             raise NotSupportedError(value)
+        if status == "exhausted":
+            raise MemoryExhaustedError(value)
         if status == "failed":
             raise WorkerError(value)
         return value

@@ -245,14 +245,15 @@ def _threads(run: Run) -> str:
     return f"{run.machine.threads} on the CPU" if on_cpu else "not limited"
 
 
-def machine_table(run: Run) -> Table:
-    """Return machine, driver and library versions."""
+def machine_table(run: Run, complete: str = "") -> Table:
+    """Return machine, driver and library versions; `complete` says more than yes or no."""
     machine = run.machine
+    complete = complete or ("yes" if run.complete else "no: it was stopped before its end")
     facts = [
         ("started", run.started),
         ("revision", run.commit),
         ("digest of the sources", run.digest[:12] or "not recorded"),
-        ("complete", "yes" if run.complete else "no: it was stopped before its end"),
+        ("complete", complete),
         ("CPU", f"{machine.cpu}, {machine.cores} cores"),
         ("threads per library", _threads(run)),
         ("GPU", machine.gpu or "none"),

@@ -16,8 +16,10 @@ import numpy as np
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.loops.body import Body
 from tapegrad_bench.translation_jax import jax_kernels
 from tapegrad_bench.translation_kernels import numpy_kernels, shared_kernels
+from tapegrad_bench.translation_loops import LOOPS, TranslatedBody, loop_kernels
 from tapegrad_bench.translation_missing import MISSING
 from tapegrad_bench.translation_namespace import (
     Converting,
@@ -50,7 +52,9 @@ class Peer:
 
     def _own_kernels(self) -> dict[str, Kernel]:
         special = special_functions(self.name)
-        found = {**special, **shared_kernels(self)}
+        like = {"device": self.device} if self.name == "torch" else {}
+        loops = loop_kernels(self.name, self.xp, self.dtype, **like)
+        found = {**special, **shared_kernels(self), **loops}
         if "ndtri" in special:
             found |= random_kernels(self.namespace, special["ndtri"])
         if self.name == "jax":
@@ -115,7 +119,22 @@ class Peer:
             return self.dtype(value)
         if isinstance(value, np.ndarray):
             return self.array(value)
+        if isinstance(value, Body):
+            return self._body(value)
         return type(value)(map(self.param, value)) if type(value) in (tuple, list) else value
+
+    def _body(self, body: Body) -> TranslatedBody:
+        graph = body.recorded
+        run = translated(graph, self)
+        return TranslatedBody(
+            body.layout, graph.inputs, graph.outputs, lambda x: run(x, [])[0], self._operand
+        )
+
+    def _operand(self, value: Any, spec: Value) -> Array:
+        """Return an operand of a loop as an array with the dtype of a value."""
+        if hasattr(value, "dtype"):
+            return value
+        return self.array(np.asarray(value, spec.dtype))
 
 
 def translated(graph: Graph, peer: Peer) -> Translated:
@@ -136,7 +155,7 @@ def translated(graph: Graph, peer: Peer) -> Translated:
         for call, kernel, params in steps:
             operands = [values[o.number] if isinstance(o, Value) else o for o in call.operands]
             results = computed(call, kernel, operands, params, peer)
-            if call.primitive.name == "stop_gradient" or not call.primitive.differentiable:
+            if _is_constant(call.primitive):
                 results = [peer.constant(result) for result in results]
             values.update(zip([value.number for value in call.results], results, strict=True))
         return (
@@ -145,6 +164,13 @@ def translated(graph: Graph, peer: Peer) -> Translated:
         )
 
     return run
+
+
+def _is_constant(primitive: Primitive) -> bool:
+    """Say whether no gradient passes; a loop passes those of its body."""
+    if primitive.name in LOOPS:
+        return False
+    return primitive.name == "stop_gradient" or not primitive.differentiable
 
 
 def _params(call: Call, peer: Peer) -> dict[str, Any]:

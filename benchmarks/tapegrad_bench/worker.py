@@ -180,16 +180,16 @@ def _answer(method: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str
         return "unsupported", str(error)
     except Exception as error:
         traceback.print_exc()
-        return "failed", _reason(error)
+        if _is_exhaustion(error):
+            return "exhausted", f"It ran out of memory: {_first_line(error)}"
+        return "failed", f"{type(error).__name__}: {_first_line(error)}"
 
 
-def _reason(error: Exception) -> str:
-    """Return one sentence on what went wrong."""
-    name = type(error).__name__
-    words = ("out of memory", "resource_exhausted")  # PyTorch's and CuPy's, JAX's
-    if isinstance(error, MemoryError) or any([word in str(error).lower() for word in words]):
-        return f"It ran out of memory: {_first_line(error)}"
-    return f"{name}: {_first_line(error)}"
+def _is_exhaustion(error: Exception) -> bool:
+    """Say whether an error means that there was not enough memory."""
+    # Words of PyTorch and CuPy, of JAX, and of cuBLAS and cuDNN when they find no workspace.
+    words = ("out of memory", "resource_exhausted", "_alloc_failed")
+    return isinstance(error, MemoryError) or any([word in str(error).lower() for word in words])
 
 
 def _first_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.adapters.library import in_turn
 from tapegrad_bench.adapters.tensorflow_names import restart_optimizer, slots_of
-from tapegrad_bench.evidence import Digest, Evidence, digest
+from tapegrad_bench.evidence import Digest, Evidence, digest, distance
 from tapegrad_bench.reference import dense
 from tapegrad_zoo.limits import least_cost
 from tapegrad_zoo.program import Arrays, Cost, Kind, Optimizer, Program, Values
@@ -67,24 +67,37 @@ class _Run:
     program: Program
     start: Values
     step: Callable[[], Any]
-    restart: Callable[[], None]
-    """Begin again with the first batch, the first parameters, and an optimizer without updates."""
+    restart: Callable[[Values], None]
+    """Begin again with the first batch, these parameters, and an optimizer without updates."""
     to_host: Callable[[Any], np.ndarray]
     params: Callable[[], Arrays]
     """Return the parameters as they are now."""
     moments: Callable[[], Iterable[Any]]
     """Return Adam's running means of the gradients."""
+    device: str
 
     def evidence(self) -> Evidence:
+        """Run the first steps; of a training also how much of their results is rounding."""
+        found = self._evidence(self.start)
+        if self.program.kind is not Kind.TRAINING:
+            return found
+        other = self._evidence(nudged(self.start, self.program.dtypes[self.device], self.device))
+        return replace(
+            found,
+            movement_noise=tuple(map(distance, found.movements, other.movements)),
+            moment_noise=tuple(map(distance, found.moments, other.moments)),
+        )
+
+    def _evidence(self, start: Values) -> Evidence:
         """Run the first steps; their results are read after the last one, which must spare them."""
-        self.restart()
+        self.restart(start)
         results = [self.step() for _ in range(CHECKED_STEPS)]
         if self.program.kind is not Kind.TRAINING:
             return Evidence(tuple(self._digests(result) for result in results))
         now = {name: self.to_host(value) for name, value in self.params().items()}
         return Evidence(
             losses=tuple(float(self.to_host(_first(result))) for result in results),
-            movements=tuple(_digest(now[name] - value) for name, value in self.start.items()),
+            movements=tuple(_digest(now[name] - value) for name, value in start.items()),
             moments=tuple(_digest(self.to_host(moment)) for moment in self.moments()),
         )
 
@@ -94,6 +107,28 @@ class _Run:
             named = {f"the gradient of {name}": gradients[name] for name in self.start}
             result = {"the loss": loss, **named}
         return {name: _digest(self.to_host(result[name])) for name in sorted(result)}
+
+
+ROUNDING = {
+    "cpu": {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-8},
+    "cuda": {"float64": 2.0**-52, "float32": 2.0**-11, "bfloat16": 2.0**-8},  # TensorFloat-32
+}
+"""The relative size of an error that a product makes of its operands, by device and dtype; at least
+the spacing of the parameters, which would not change otherwise."""
+
+
+def nudged(values: Values, dtype: str, device: str) -> Values:
+    """Return parameters with an error of the size of rounding in each element.
+
+    >>> float(nudged({"w": np.float32([1.0])}, "bfloat16", "cpu")["w"][0]) in (1 + 2**-8, 1 - 2**-8)
+    True
+    """
+    rng = np.random.default_rng(0)
+    size = ROUNDING[device][dtype]
+    return {
+        name: (value * (1 + size * rng.choice([-1.0, 1.0], value.shape))).astype(value.dtype)
+        for name, value in values.items()
+    }
 
 
 def _digest(array: np.ndarray) -> Digest:
@@ -185,11 +220,11 @@ def _in_tapegrad(mode: str, program: Program, device: str, is_host: bool) -> Tim
 
     each, rewind = in_turn(on_device, [(batch,) for batch in batches])
 
-    def restart() -> None:
+    def restart(start: Values) -> None:
         rewind()
         with tf.device(device):
             for name, variable in variables.items():
-                variable.assign(values[name])
+                variable.assign(start[name])
             if optimizer is not None:
                 restart_optimizer(tf, optimizer)
 
@@ -197,7 +232,7 @@ def _in_tapegrad(mode: str, program: Program, device: str, is_host: bool) -> Tim
         is_adam = rule is not None and rule.name == "adam"
         return slots_of(optimizer)[::2] if is_adam else []
 
-    kept = _Run(program, values, each, restart, _from_tapegrad, lambda: variables, moments)
+    kept = _Run(program, values, each, restart, _from_tapegrad, lambda: variables, moments, device)
     return Timed(each, synchronize, _number, kept.evidence, needed)
 
 
@@ -234,8 +269,8 @@ def _in_jax(mode: str, program: Program, device: str, is_host: bool) -> Timed:
     rule = program.optimizer
     number = 0 if rule is None else {"sgd": 0, "momentum": 1, "adam": 2}[rule.name]
 
-    def start() -> list[Any]:
-        params = {name: jax.device_put(np.array(value), place) for name, value in values.items()}
+    def first_state(start: Values) -> list[Any]:
+        params = {name: jax.device_put(np.array(value), place) for name, value in start.items()}
         slots = {name: [jnp.zeros_like(p) for _ in range(number)] for name, p in params.items()}
         return [params, slots, jnp.zeros((), "float32", device=place)]
 
@@ -248,7 +283,7 @@ def _in_jax(mode: str, program: Program, device: str, is_host: bool) -> Timed:
         }
         return loss, {k: v[0] for k, v in new.items()}, {k: v[1] for k, v in new.items()}, count + 1
 
-    state = start()
+    state = first_state(values)
     step = jax.jit(train, donate_argnums=(0, 1, 2))
     whole = jax.jit(function if program.kind is Kind.STEP else _differentiated(function))
 
@@ -259,16 +294,16 @@ def _in_jax(mode: str, program: Program, device: str, is_host: bool) -> Timed:
     run = on_batch if rule is not None else partial(whole, state[0])
     each, rewind = in_turn(run, [(batch,) for batch in batches])
 
-    def restart() -> None:
+    def restart(start: Values) -> None:
         rewind()
         if rule is not None:
-            state[:] = start()
+            state[:] = first_state(start)
 
     def moments() -> list[Any]:
         # In the order of the parameters: jit sorts the names of a dictionary.
         return [state[1][name][0] for name in values] if number == 2 else []
 
-    kept = _Run(program, values, each, restart, np.asarray, lambda: state[0], moments)
+    kept = _Run(program, values, each, restart, np.asarray, lambda: state[0], moments, device)
     return Timed(each, jax.block_until_ready, _number, kept.evidence)
 
 
@@ -334,10 +369,10 @@ def _in_torch(mode: str, program: Program, device: str, is_host: bool) -> Timed:
         if device != "cpu":
             torch.cuda.synchronize()
 
-    def reset() -> None:
+    def reset(start: Values = values) -> None:
         with torch.no_grad():
             for name, value in params.items():
-                value.copy_(torch.from_numpy(np.asarray(values[name])))
+                value.copy_(torch.from_numpy(np.asarray(start[name])))
         if optimizer is not None:
             graphs.forget_updates(optimizer)
 
@@ -348,15 +383,15 @@ def _in_torch(mode: str, program: Program, device: str, is_host: bool) -> Timed:
 
     each, rewind = in_turn(on_device if is_host else run, [(batch,) for batch in batches])
 
-    def restart() -> None:
+    def restart(start: Values) -> None:
         rewind()
-        reset()
+        reset(start)
 
     def moments() -> list[Any]:
         states = [] if optimizer is None else [optimizer.state[p] for p in params.values()]
         return [state["exp_avg"] for state in states if "exp_avg" in state]
 
-    kept = _Run(program, values, each, restart, _from_torch, lambda: params, moments)
+    kept = _Run(program, values, each, restart, _from_torch, lambda: params, moments, device)
     return Timed(each, synchronize, _number, kept.evidence)
 
 

@@ -60,6 +60,8 @@ class Record:
     """What a reader has to know about the circumstances."""
     batches: str = "device"
     """Where the batches were when a step got them, "device" or "host"."""
+    size: int = 0
+    """How many programs the zoo had; 0 where that was not recorded."""
     schema: int = SCHEMA
 
     def cells_of(self, program: str) -> list[Cell]:
@@ -73,8 +75,17 @@ class Record:
     def with_row(self, program: str, place: Place, cells: Iterable[Cell]) -> Record:
         """Return a record in which a program has these cells alone."""
         others = [cell for cell in self.run.cells if cell.workload != program]
-        run = replace(self.run, cells=(*others, *cells))
-        return replace(self, run=run, places={**self.places, program: place})
+        places = {**self.places, program: place}
+        run = replace(self.run, cells=(*others, *cells), complete=len(places) == self.size)
+        return replace(self, run=run, places=places)
+
+    @property
+    def completeness(self) -> str:
+        """Say whether all programs of the zoo have a row."""
+        if not self.size:
+            return f"{len(self.places)} programs; how many there were was not recorded"
+        answer = "yes" if self.run.complete else "no"
+        return f"{answer}: {len(self.places)} of {self.size} programs"
 
     def with_ceiling(self, ceiling: Ceiling) -> Record:
         """Return a record with the best rates seen: a busy machine shows less than it can do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from tapegrad_bench.quantities import format_ratio, format_time
 from tapegrad_bench.results import Cell
@@ -27,6 +27,8 @@ from tapegrad_zoo.record import Half, Place, Record
 OURS = "tapegrad function"
 BEST = "torch best"
 """The fastest mode of torch, whichever it is in a row."""
+COMPILED = "torch best, compiled"
+"""The same, only of the rows in which torch ran in a compiled mode."""
 WORST = 10
 
 
@@ -37,6 +39,19 @@ def ratios_of(row: Row) -> dict[str, float]:
     known = {peer: ratio for peer, ratio in found.items() if ratio is not None}
     torch = [ratio for peer, ratio in known.items() if peer.startswith("torch ")]
     return {**known, BEST: min(torch)} if torch else known
+
+
+def means_of(row: Row) -> dict[str, float]:
+    """Return the ratios of a row that enter means, by peer."""
+    ratios = ratios_of(row)
+    is_compiled = any(f"torch {mode}" in ratios for mode in ("compile", "graph"))
+    return {**ratios, COMPILED: ratios[BEST]} if is_compiled else ratios
+
+
+def has_all_modes(row: Row, peer: str) -> bool:
+    """Say whether all modes of a peer's library that took part in a row have a time."""
+    library = peer.split()[0]
+    return all(row.time(name) is not None for name in row.cells if name.split()[0] == library)
 
 
 def programs_of(record: Record, half: Half) -> list[Row]:
@@ -57,7 +72,8 @@ def _worst(row: Row) -> tuple[float, str]:
 
 def tables_of(record: Record) -> list[Table]:
     """Return all tables of a record; empty ones are left out."""
-    tables = [machine_table(record.run), mean_table(record), worst_table(record)]
+    machine = machine_table(record.run, record.completeness)
+    tables = [machine, mean_table(record), worst_table(record)]
     for half in Half:
         rows = programs_of(record, half)
         tables += [speed_table(record, half, rows), cost_table(record, half, rows)]
@@ -132,19 +148,32 @@ def _peak(cell: Cell | None) -> Entry:
 
 
 def mean_table(record: Record) -> Table:
-    """Return the geometric mean of the ratios to each peer, both halves apart."""
+    """Return mean and median of the ratios to each peer, both halves apart."""
     lines = []
     for half in Half:
         rows = programs_of(record, half)
-        for peer in (*peers_of(record), BEST):
-            found = [ratio for row in rows if (ratio := ratios_of(row).get(peer)) is not None]
-            if found:
-                ahead = f"{sum(ratio >= 1 for ratio in found)} of {len(found)}"
-                mean = ratio_entry(geometric_mean(found))
-                names = (Entry(half.value), Entry(peer))
-                lines.append((*names, mean, Entry(ahead), Entry(f"{len(found)} of {len(rows)}")))
-    note = "The peer's time over that of tapegrad.function, without spellings."
-    columns = ("half", "peer", "geometric mean", "ahead in", "programs compared")
+        for peer in (*peers_of(record), BEST, COMPILED):
+            compared = [row for row in rows if peer in means_of(row)]
+            if not compared:
+                continue
+            found, whole = [means_of(row)[peer] for row in compared], len(compared)
+            averages = (ratio_entry(geometric_mean(found)), ratio_entry(median(found)))
+            counts = (
+                f"{sum(ratio >= 1 for ratio in found)} of {whole}",
+                f"{sum(has_all_modes(row, peer) for row in compared)} of {whole}",
+                f"{whole} of {len(rows)}",
+            )
+            lines.append((Entry(half.value), Entry(peer), *averages, *map(Entry, counts)))
+    note = (
+        "The peer's time over that of tapegrad.function, without spellings. A few extreme ratios "
+        f"decide a mean, not a median. '{BEST}' is the fastest mode that ran, which is eager mode "
+        f"where nothing else did; '{COMPILED}' leaves such rows out. 'All modes ran' counts the "
+        "rows in which each mode of that library that took part has a time."
+    )
+    columns = (
+        *("half", "peer", "geometric mean", "median", "ahead in", "all modes ran"),
+        "programs compared",
+    )
     return Table(f"Means on {record.device}", note, columns, tuple(lines), names=2)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tapegrad.errors import ArgumentError
 from tapegrad_bench.adapters import reason_absent
 from tapegrad_bench.evidence import Evidence, verdicts
-from tapegrad_bench.process import TooSlowError, Worker, WorkerError
+from tapegrad_bench.process import MemoryExhaustedError, TooSlowError, Worker, WorkerError
 from tapegrad_bench.results import Cell, Size, Status
 from tapegrad_zoo.contenders import MODES
 from tapegrad_zoo.measure import TURNS, Ready, Session, Usage
@@ -68,12 +68,13 @@ class Clock:
     """The time that a command has left.
 
     Each of the requests of a row has an equal share of the budget, so that any row fits into it,
-    and a contender that stalls takes no time from the others.
+    and a contender that stalls takes no time from the others; or so many seconds as `patience`
+    says.
     """
 
-    def __init__(self, budget: float, requests: int) -> None:
+    def __init__(self, budget: float, requests: int, patience: float | None = None) -> None:
         self._deadline = time.monotonic() + budget
-        self._patience = min(PATIENCE, budget / requests)
+        self._patience = min(PATIENCE, budget / requests) if patience is None else patience
         self.was_too_short = False
         """Whether the end of the budget, not a contender's patience, ended anything."""
 
@@ -110,6 +111,8 @@ class Competitor:
     times: list[float] = field(default_factory=list)
     is_late: bool = False
     """Whether it gave no answer in time."""
+    is_exhausted: bool = False
+    """Whether there was not enough memory for it."""
 
     def ask(self, clock: Clock, name: str, *arguments: object) -> Any:
         """Ask its process for something; one that fails is out."""
@@ -117,8 +120,14 @@ class Competitor:
             return clock.request(self.process, name, *arguments)
         except WorkerError as error:
             self.is_late = isinstance(error, TooSlowError)
+            self.is_exhausted = isinstance(error, MemoryExhaustedError)
             self.end(Status.FAILED, str(error))
             return None
+
+    def begin_again(self) -> None:
+        """Forget that it ended."""
+        self.status, self.reason, self.ready, self.usage = Status.OK, "", None, None
+        self.is_late = self.is_exhausted = False
 
     def end(self, status: Status, reason: str) -> None:
         """Take the contender out."""
@@ -143,6 +152,8 @@ class Contest:
     """How many programs make their first calls at the same time; steps are timed one by one."""
     batches: str = "device"
     """Where the batches are when a step gets them, "device" or "host"."""
+    patience: float | None = None
+    """Seconds for one request; None for an equal share of the budget."""
 
 
 class Row:
@@ -154,6 +165,8 @@ class Row:
             Competitor(*pair, worker(contest.device, contest.threads))
             for pair in contest.contenders
         ]
+        self._is_unchecked = False
+        """Whether there was not enough memory for the check."""
 
     def prepare(self, checker: Worker) -> None:
         """Check the program and make the first calls."""
@@ -171,15 +184,46 @@ class Row:
             list(pool.map(self._first_calls, queues.values()))
             self._end_all(checking.result())
 
-    def cells(self) -> list[Cell]:
-        """Time the steps and return one cell per contender."""
-        found = self._found
-        self._take_turns()
+    def measure(self) -> None:
+        """Time the steps, read what they computed, and end the processes."""
+        self._measure(_running(self._found))
+        self.stop()
+
+    def _measure(self, found: Sequence[Competitor]) -> None:
+        self._take_turns(found)
         for one in _running(found):
             one.usage = one.ask(self.clock, "finish")
         for one in _running(found):
             one.evidence = one.ask(self.clock, "evidence")
-        self.stop()
+
+    @property
+    def exhausted(self) -> list[Competitor]:
+        """The contenders that ran out of memory while others held some."""
+        is_alone = self.contest.side_by_side == 1 and len(self._found) == 1
+        return [] if is_alone else [one for one in self._found if one.is_exhausted]
+
+    def try_again(self, checker: Worker) -> None:
+        """Measure those that ran out of memory once more, each alone.
+
+        It is to be called when all other processes have ended. What fails again has failed.
+        """
+        again = self.exhausted
+        if not self.clock.left:  # the next command begins with this row
+            self.clock.was_too_short = True
+            return
+        for one in again:
+            one.begin_again()
+        if self._is_unchecked:
+            self._exclude_wrong(checker)
+        checker.stop()
+        for one in _running(again):
+            self._first_calls([one])
+            self._measure(_running([one]))
+            one.process.stop()
+
+    def cells(self) -> list[Cell]:
+        """Judge what was measured and return one cell per contender."""
+        found = self._found
         dtype = self.entry.program.dtypes[self.contest.device]
         errors = _check_losses(found, dtype)
         _check_evidence(found, dtype)
@@ -202,13 +246,22 @@ class Row:
         """Take out all if the versions of a program differ: it is never timed then."""
         self._end_all(self._complaint(checker))
 
-    def _complaint(self, checker: Worker) -> str:
+    def _complaint(self, checker: Worker) -> tuple[Status, str]:
+        """Return how the check ended, and why if it did not end well."""
         present = tuple(dict.fromkeys(one.library for one in _running(self._found)))
-        return _complaint(self.entry, present, checker, self.clock)
+        self._is_unchecked = False
+        try:
+            complaint = _complaint(self.entry, present, checker, self.clock)
+        except WorkerError as error:
+            # Nothing is known of the results then, so that they must not be called wrong.
+            self._is_unchecked = isinstance(error, MemoryExhaustedError)
+            return Status.FAILED, f"The check failed: {error}"
+        return (Status.WRONG, complaint) if complaint else (Status.OK, "")
 
-    def _end_all(self, complaint: str) -> None:
-        for one in _running(self._found) if complaint else ():
-            one.end(Status.WRONG, complaint)
+    def _end_all(self, checked: tuple[Status, str]) -> None:
+        for one in _running(self._found) if checked[0] is not Status.OK else ():
+            one.end(*checked)
+            one.is_exhausted = self._is_unchecked
 
     def _first_calls(self, found: Sequence[Competitor]) -> None:
         stalled: set[str] = set()
@@ -223,11 +276,11 @@ class Row:
             if one.is_late and one.mode in COMPILED:
                 stalled.add(one.library)
 
-    def _take_turns(self) -> None:
+    def _take_turns(self, found: Sequence[Competitor]) -> None:
         """Time some steps of each in turn, so that a busy machine slows all of them alike."""
         start = time.monotonic()
         for place in range(TURNS):
-            running = _running(self._found)
+            running = _running(found)
             if place >= LEAST and time.monotonic() - start > self.contest.seconds * len(running):
                 break
             for one in running:
@@ -267,10 +320,7 @@ def _complaint(entry: Entry, present: tuple[str, ...], checker: Worker, clock: C
     """Say how the versions of a program differ in float64, or return ""."""
     if len(present) < 2:
         return ""
-    try:
-        complaints = clock.request(checker, "check", entry.name, present)
-    except WorkerError as error:
-        return f"The check failed: {error}"
+    complaints = clock.request(checker, "check", entry.name, present)
     assert isinstance(complaints, list)
     return "; ".join(complaints)
 

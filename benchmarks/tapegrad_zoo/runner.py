@@ -15,7 +15,7 @@ from tapegrad_bench.machine import Gpu, describe_machine, versions
 from tapegrad_bench.process import Worker
 from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.results import Cell, Run, Status
-from tapegrad_zoo.program import Entry
+from tapegrad_zoo.program import Entry, entries
 from tapegrad_zoo.record import Record, load, merged, place_of, save
 from tapegrad_zoo.row import SETTINGS, Clock, Contest, Row, worker
 
@@ -24,13 +24,13 @@ CEILING_SECONDS = 120.0
 Say = Callable[[str], None]
 
 
-def shard(entries: Sequence[Entry], index: int, count: int) -> list[Entry]:
+def shard(programs: Sequence[Entry], index: int, count: int) -> list[Entry]:
     """Return the programs of one shard of several, counted from 1.
 
     >>> shard([1, 2, 3, 4, 5], 2, 2)
     [2, 4]
     """
-    return [*entries[index - 1 :: count]]
+    return [*programs[index - 1 :: count]]
 
 
 class Zoo:
@@ -52,19 +52,19 @@ class Zoo:
         self.record = merged(self.record, load(path), str(path))
         save(self.record, self._path)
 
-    def missing(self, entries: Iterable[Entry]) -> list[Entry]:
+    def missing(self, programs: Iterable[Entry]) -> list[Entry]:
         """Return the programs without a row that has all contenders."""
         names = [f"{library} {mode}" for library, mode in self._contest.contenders]
-        return [entry for entry in entries if not self.record.has(entry.name, names)]
+        return [entry for entry in programs if not self.record.has(entry.name, names)]
 
-    def run(self, entries: Iterable[Entry], budget: float, say: Say = print) -> None:
+    def run(self, programs: Iterable[Entry], budget: float, say: Say = print) -> None:
         """Add the rows that are missing until the budget is spent.
 
         A row that the end of the budget cuts is left to the next command, where it comes first.
         """
-        contest, missing = self._contest, self.missing(entries)
+        contest, missing = self._contest, self.missing(programs)
         count = contest.side_by_side
-        clock = Clock(budget, 2 + len(contest.contenders))
+        clock = Clock(budget, 2 + len(contest.contenders), contest.patience)
         checkers = [worker(contest.device, contest.threads) for _ in range(count)]
         try:
             for first in range(0, len(missing), count):
@@ -80,19 +80,33 @@ class Zoo:
     def _add(
         self, rows: Sequence[Row], checkers: Sequence[Worker], say: Say, *, keep_cut_rows: bool
     ) -> None:
-        """Prepare rows side by side, time them one by one, and add them to the record."""
+        """Prepare rows side by side, time them one by one, and add them to the record.
+
+        What ran out of memory is tried again when all processes of these rows have ended.
+        """
+
+        def add(row: Row) -> None:
+            cells = row.cells()
+            if row.clock.was_too_short and not keep_cut_rows:
+                return
+            self.record = self.record.with_row(row.entry.name, place_of(row.entry), cells)
+            save(self.record, self._path)
+            say(f"{row.entry.family}/{row.entry.name}: {_words(cells)}")
+
         for row in rows:
             self._measure_ceiling(row.entry.program.dtypes[self._contest.device])
         try:
             with ThreadPoolExecutor(len(rows)) as pool:
                 list(pool.map(Row.prepare, rows, checkers))
             for row in rows:
-                cells = row.cells()
-                if row.clock.was_too_short and not keep_cut_rows:
-                    continue
-                self.record = self.record.with_row(row.entry.name, place_of(row.entry), cells)
-                save(self.record, self._path)
-                say(f"{row.entry.family}/{row.entry.name}: {_words(cells)}")
+                row.measure()
+                if not row.exhausted:
+                    add(row)
+            for row in [row for row in rows if row.exhausted]:
+                for checker in checkers:
+                    checker.stop()
+                row.try_again(checkers[0])
+                add(row)
         finally:
             for row in rows:
                 row.stop()
@@ -119,8 +133,10 @@ def _present(contest: Contest, remark: str) -> Record:
         cells=(),
         commit=current_commit(),
         digest=source_digest(more=["tapegrad_zoo"]),
+        complete=False,
     )
-    return Record(run, contest.device, remark=remark, batches=contest.batches)
+    size = len([*entries()])
+    return Record(run, contest.device, remark=remark, batches=contest.batches, size=size)
 
 
 def _gpu(device: str) -> Gpu | None:
@@ -137,7 +153,8 @@ def _gpu(device: str) -> Gpu | None:
 def _words(cells: Sequence[Cell]) -> str:
     """Return the cells in a line."""
     reasons = {cell.reason for cell in cells}
-    if len(reasons) == 1 and all(cell.status is Status.WRONG for cell in cells):
+    ended = {cell.status for cell in cells}
+    if len(reasons) == 1 and ended in ({Status.WRONG}, {Status.FAILED}):
         return f"not timed. {reasons.pop()}"
     return ", ".join(
         f"{cell.contender} {cell.status.value}"

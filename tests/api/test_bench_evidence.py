@@ -222,11 +222,89 @@ def test_without_a_reference_contenders_are_compared_with_each_other(monkeypatch
     assert "It disagrees with numpy:honest, tapegrad:eager" in found["wrong_at_size"].reason
 
 
-def test_a_worker_says_in_a_sentence_that_memory_ran_out():
+@pytest.mark.parametrize(
+    "words",
+    [
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.",
+        "CUDA out of memory. Tried to allocate 60.00 MiB.",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+    ids=["jax", "torch", "cublas"],
+)
+def test_a_worker_says_in_a_sentence_that_memory_ran_out(words):
     def exhausted():
-        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.")
+        raise RuntimeError(words)
 
     status, reason = _answer(exhausted, ())
 
-    assert status == "failed"
-    assert reason.startswith("It ran out of memory: RESOURCE_EXHAUSTED")
+    assert status == "exhausted"
+    assert reason == f"It ran out of memory: {words}"
+
+
+def test_another_error_is_no_lack_of_memory():
+    def failing():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    assert _answer(failing, ())[0] == "failed"
+
+
+# Rounding.
+
+
+def trained(movement, moment, movement_noise=(), moment_noise=()):
+    return Evidence(
+        losses=(1.0, 0.9),
+        movements=tuple(digest(np.array(x)) for x in movement),
+        moments=tuple(digest(np.array(x)) for x in moment),
+        movement_noise=movement_noise,
+        moment_noise=moment_noise,
+    )
+
+
+HALF = {"bfloat16": 0.3}
+LARGE, SMALL = [1.0, 0.0], [0.1, 0.0]
+
+
+def test_updates_that_rounding_turns_around_are_compared_by_their_lengths():
+    noisy = {"movement_noise": (0.0, 1.3), "moment_noise": (0.0, 0.0)}
+    one = trained([LARGE, [0.0, 3.0]], [LARGE, SMALL], **noisy)
+    turned = trained([LARGE, [3.0, 0.0]], [LARGE, SMALL], **noisy)
+    short = trained([LARGE, [0.0, 0.3]], [LARGE, SMALL], **noisy)
+
+    assert compare(HALF, "bfloat16", turned, one).complaint == ""
+    assert compare(HALF, "bfloat16", short, one).complaint.startswith("The length of the update")
+
+
+def test_a_parameter_that_does_not_move_is_noticed_where_updates_are_noise():
+    honest = trained([LARGE, LARGE], [LARGE, SMALL], (1.3, 1.3), (0.9, 0.9))
+    frozen = trained([LARGE, [0.0, 0.0]], [LARGE, SMALL], (1.3, 0.0), (0.9, 0.9))
+
+    assert compare(HALF, "bfloat16", frozen, honest).complaint != ""
+
+
+def test_the_gradients_behind_such_updates_are_still_compared():
+    noisy = {"movement_noise": (1.3,), "moment_noise": (0.01,)}
+    one = trained([LARGE], [SMALL], **noisy)
+    other = trained([LARGE], [[0.0, 0.1]], **noisy)
+
+    assert compare(HALF, "bfloat16", other, one).complaint.startswith("The gradient of parameter 1")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_noise_of_one_side_alone_excuses_nothing(place):
+    noises = [(0.0,), (0.0,)]
+    noises[place] = (1.3,)
+    one = trained([LARGE], [LARGE], noises[0], (0.0,))
+    turned = trained([[0.0, 1.0]], [LARGE], noises[1], (0.0,))
+
+    assert compare(HALF, "bfloat16", turned, one).complaint.startswith("The update of the param")
+
+
+def test_gradients_that_are_noise_must_have_the_right_length():
+    noisy = {"movement_noise": (1.0,), "moment_noise": (0.8,)}
+    one = trained([LARGE], [[1.0, 1.0]], **noisy)
+    turned = trained([LARGE], [[1.0, -1.0]], **noisy)
+    long = trained([LARGE], [[4.0, 4.0]], **noisy)
+
+    assert compare(HALF, "bfloat16", turned, one).complaint == ""
+    assert compare(HALF, "bfloat16", long, one).complaint.startswith("The length of the gradient")

@@ -137,13 +137,16 @@ def test_the_headline_compares_like_with_like(run):
 
     assert facts == {
         ("eager on cpu", "2.00x faster"): (
-            "than the fastest eager peer, geometric mean; ahead in 1 of 1 workloads"
+            "than the fastest eager peer, geometric mean; median ratio 2.00x; "
+            "ahead in 1 of 1 workloads"
         ),
         ("function on cpu", "2.00x faster"): (
-            "than the fastest compiled peer, geometric mean; ahead in 1 of 1 workloads"
+            "than the fastest compiled peer, geometric mean; median ratio 2.00x; "
+            "ahead in 1 of 1 workloads"
         ),
         ("eager on cpu", "2.00x slower"): (
-            "than a step written by hand, geometric mean; ahead in 0 of 1 workloads"
+            "than a step written by hand, geometric mean; median ratio 0.500x; "
+            "ahead in 0 of 1 workloads"
         ),
     }
 

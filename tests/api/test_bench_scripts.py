@@ -457,3 +457,37 @@ def test_peers_compute_steps_and_their_own_gradients(script, library):
         agreement, _ = peer.check(part)
         assert agreement.holds, agreement.words
         assert len(peer.time(part, 0.0)) >= 5
+
+
+LOOPS = """
+import numpy as np
+import tapegrad as tf
+
+rng = np.random.default_rng(0)
+w = tf.Variable(rng.normal(size=(3, 3)).astype("float32"))
+
+
+@tf.function
+def rounds(x):
+    with tf.GradientTape() as tape:
+        states = tf.scan(lambda h, y: tf.tanh(h @ w + y), x, x[0])
+        loss = tf.reduce_mean(states**2)
+    return loss, tape.gradient(loss, w)
+
+
+@tf.function
+def until(x):
+    return tf.while_loop(lambda y: tf.reduce_sum(y * y) < 500.0, lambda y: [1.5 * y @ w], [x])[0]
+
+
+for _ in range(2):
+    rounds(tf.constant(rng.normal(size=(400, 2, 3)).astype("float32")))
+    until(tf.constant(rng.normal(size=(2, 3)).astype("float32")))
+"""
+
+
+def test_recorded_loops_agree(script, in_process):
+    rows = rows_of(script(LOOPS))
+
+    for program in ("rounds", "until"):
+        assert rows[program, "numpy"].times, rows[program, "numpy"].words

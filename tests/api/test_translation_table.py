@@ -30,6 +30,9 @@ INSTALLED = [n for n in LIBRARIES if all(map(importlib.util.find_spec, PACKAGES[
 # Its result is a side effect: it prints.
 WITHOUT_VALUES = {"act"}
 
+# Only functions record loops as one call: see test_translation_of_loops.py.
+IN_FUNCTIONS = {"conditional_loop_gradient"}
+
 MORE = [Sample("dropout", lambda x: tf.nn.dropout(x, 0.5), [normal(3, 4)])]
 
 SIGNS = {"schur", "schur_real"}
@@ -142,7 +145,7 @@ def test_all_calls_agree_but_those_of_primitives_without_a_translation(library):
             if wrong:
                 faults.setdefault(call.primitive.name, f"{sample}: {call}: {wrong[:300]}")
 
-    listed = MISSING[library] - WITHOUT_VALUES
+    listed = MISSING[library] - WITHOUT_VALUES - IN_FUNCTIONS
     assert not {name: text for name, text in faults.items() if name not in listed}
     assert set(faults) == listed, "these have a translation and should not be listed"
 

@@ -9,7 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad_bench.evidence import Evidence, compare, digest
-from tapegrad_zoo.contenders import BATCHES, CHECKED_STEPS, make
+from tapegrad_zoo.contenders import BATCHES, CHECKED_STEPS, make, nudged
 from tapegrad_zoo.program import Cost, Kind, Optimizer, Program
 
 TIGHT = {"float64": 1e-12}
@@ -115,6 +115,24 @@ def test_another_result_is_another_evidence():
     halved = replace(found, movements=tuple(digest(0.4 * d.sketch) for d in found.movements))
 
     assert compare(TIGHT, "float64", halved, found).complaint.startswith("The update of the para")
+
+
+def test_a_training_step_tells_what_rounding_changes():
+    found = make("tapegrad", "eager", program(Kind.TRAINING, "adam"), "cpu").evidence()
+
+    (movement,), (moment,) = found.movement_noise, found.moment_noise
+    assert 0 < moment < 1e-13 * found.moments[0].norm
+    assert movement < 1e-13 * found.movements[0].norm
+
+
+def test_parameters_are_nudged_by_the_rounding_of_products():
+    start = {"w": np.float32([1.0, -2.0, 0.0]), "z": np.complex64([1j])}
+
+    moved = nudged(start, "bfloat16", "cpu")
+
+    assert [value.dtype for value in moved.values()] == [np.float32, np.complex64]
+    np.testing.assert_array_equal(np.abs(moved["w"] - start["w"]), [2**-8, 2**-7, 0.0])
+    np.testing.assert_array_equal(np.abs(moved["z"] - start["z"]), [2**-8])
 
 
 @pytest.mark.parametrize("mode", ["eager", "function"])

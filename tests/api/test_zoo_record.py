@@ -10,89 +10,27 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.errors import ArgumentError
-from tapegrad_bench.evidence import Evidence, digest
-from tapegrad_bench.process import TooSlowError, WorkerError
+from tapegrad_bench.process import MemoryExhaustedError, TooSlowError, WorkerError
 from tapegrad_bench.results import Ceiling, Status
-from tapegrad_zoo import readme, record, row, runner
+from tapegrad_zoo import record, row, runner
 from tapegrad_zoo.__main__ import main
 from tapegrad_zoo.limits import least_cost
-from tapegrad_zoo.measure import Ready, Session, Usage
-from tapegrad_zoo.page import page
-from tapegrad_zoo.program import Cost, entries
-from tapegrad_zoo.record import Half
+from tapegrad_zoo.measure import Session
+from tapegrad_zoo.program import Cost
 from tapegrad_zoo.report import (
-    mean_table,
     ratios_of,
     rows_of,
-    spelling_table,
-    tables_of,
-    worst_table,
 )
 from tapegrad_zoo.row import Clock, Contest, Row
-from tapegrad_zoo.runner import Zoo
-
-ENTRIES = {entry.name: entry for entry in entries()}
-PROGRAMS = [entry for entry in ENTRIES.values() if not entry.spelling]
-MODES = [("tapegrad", "function"), ("jax", "jit"), ("torch", "eager"), ("torch", "compile")]
-NEEDED = Cost(bytes=2e6, operations=4e6)
-
-
-class Process:
-    """Stands in for all processes: answers from a table of seconds and losses."""
-
-    def __init__(self, times=None, losses=None, complaints=(), results=None):
-        self.times, self.losses, self.complaints = times or {}, losses or {}, list(complaints)
-        self.results = results or {}
-        self.asked = []
-
-    def answer(self, contender, name, *arguments, timeout=None):
-        self.asked.append((name, *(arguments or contender)))
-        if name == "check":
-            return self.complaints
-        if name == "ceiling":
-            return Ceiling("cpu", "float32", copy_tb_per_s=0.01, matmul_tflop_per_s=0.05)
-        program, library, *_ = contender
-        seconds = self.times.get((program, library), self.times.get(library, 1.0))
-        if isinstance(seconds, Exception):
-            raise seconds
-        if name == "prepare":
-            return Ready(0.5, self.losses.get(library, 1.0))
-        if name == "evidence":
-            result = self.results.get((program, library), self.results.get(library, 1.0))
-            return Evidence(({"the result": digest(np.array([result, 2.0]))},))
-        return (
-            seconds if name == "turn" else Usage(2**20, NEEDED if library == "tapegrad" else None)
-        )
-
-
-class Stub:
-    """One process."""
-
-    def __init__(self, process):
-        self.process, self.contender = process, ()
-
-    def request(self, name, *arguments, timeout=None):
-        if name == "prepare":
-            self.contender = arguments
-        return self.process.answer(self.contender, name, *arguments, timeout=timeout)
-
-    def stop(self):
-        pass
+from tests.api.zoo_stand_ins import ENTRIES, MODES, PROGRAMS, Process, SlowProcess, Stub, make_zoo
 
 
 @pytest.fixture
 def zoo(tmp_path, monkeypatch):
     """A function that makes a zoo whose processes answer as a `Process`."""
 
-    def make(process, name="zoo.json", modes=MODES, side_by_side=1):
-        monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
-        monkeypatch.setattr(row, "reason_absent", lambda library: None)
-        monkeypatch.setattr(runner, "worker", lambda device, threads: Stub(process))
-        monkeypatch.setattr(runner, "Worker", lambda *args, **settings: Stub(process))
-        monkeypatch.setattr(runner, "versions", lambda: {"python": "3.12"})
-        monkeypatch.setattr(runner, "current_commit", lambda: "abc123")
-        monkeypatch.setattr(runner, "source_digest", lambda more: "0" * 64)
-        return Zoo(tmp_path / name, Contest("cpu", 1, modes, 0.1, side_by_side))
+    def make(process, name="zoo.json", **settings):
+        return make_zoo(monkeypatch, tmp_path / name, process, **settings)
 
     return make
 
@@ -149,12 +87,13 @@ def test_a_program_that_disagrees_is_not_timed(zoo):
 
     measured = Row(Contest("cpu", 1, MODES, 0.1), PROGRAMS[0], Clock(60, 5))
     measured.prepare(Stub(process))
+    measured.measure()
     cells = measured.cells()
 
     assert {(cell.status, cell.reason) for cell in cells} == {
         (Status.WRONG, "jax and torch: loss differs")
     }
-    assert [name for name, *_ in process.asked] == ["check"]
+    assert {name for name, *_ in process.asked} == {"check", "stop"}
 
 
 def test_a_contender_whose_loss_is_wrong_has_no_time(zoo):
@@ -220,7 +159,121 @@ def test_a_peer_that_is_not_installed_has_a_cell_that_says_so(zoo, monkeypatch):
     assert cells["torch eager"].status is Status.OK
 
 
+def test_a_check_without_an_answer_says_nothing_about_the_results(zoo):
+    ours = zoo(Process(check=TooSlowError("no answer within 59 seconds")))
+    said = []
+
+    ours.run(PROGRAMS[:1], 60, said.append)
+
+    ended = {(cell.status, cell.reason) for cell in ours.record.run.cells}
+    assert ended == {(Status.FAILED, "The check failed: no answer within 59 seconds")}
+    assert said[0].endswith("not timed. The check failed: no answer within 59 seconds")
+
+
+def test_a_step_without_evidence_in_time_has_failed(zoo):
+    late = TooSlowError("no answer within 59 seconds")
+    ours = zoo(Process(results={"jax": late}))
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.run.cells}
+    assert cells["jax jit"].status is Status.FAILED
+    assert cells["jax jit"].reason == "no answer within 59 seconds"
+
+
+# Memory.
+
+
+LACK = MemoryExhaustedError("It ran out of memory: CUDA out of memory.")
+
+
+def asked_of(process, *contender):
+    """Return the places of the requests to a contender, and of the ends of its process."""
+    return [
+        (place, name)
+        for place, (name, *rest) in enumerate(process.asked)
+        if tuple(rest[: len(contender)]) == contender
+    ]
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2])
+def test_what_runs_out_of_memory_is_tried_again_alone(zoo, side_by_side):
+    first, second = (entry.name for entry in PROGRAMS[:2])
+    process = Process(once={(first, "torch", "eager"): LACK})
+    ours = zoo(process, side_by_side=side_by_side)
+
+    ours.run(PROGRAMS[:2], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.cells_of(first)}
+    assert cells["torch eager"].status is Status.OK
+    assert cells["torch eager"].times
+    prepared = [p for p, n in asked_of(process, first, "torch", "eager") if n == "prepare"]
+    assert len(prepared) == 2
+    others = [(program, *mode) for program in (first, second) for mode in MODES]
+    others.remove((first, "torch", "eager"))
+    for other in others[: None if side_by_side == 2 else len(MODES) - 1]:
+        before = [name for place, name in asked_of(process, *other) if place < prepared[1]]
+        assert before[-1] == "stop"
+        assert "evidence" in before
+
+
+def test_it_is_tried_again_only_once(zoo):
+    process = Process({"jax": LACK})
+    ours = zoo(process, side_by_side=2)
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.run.cells}
+    assert (cells["jax jit"].status, cells["jax jit"].reason) == (Status.FAILED, str(LACK))
+    asked = asked_of(process, PROGRAMS[0].name, "jax", "jit")
+    assert [name for _, name in asked].count("prepare") == 2
+
+
+def test_results_of_a_second_try_are_compared_with_those_of_the_first(zoo):
+    name = PROGRAMS[0].name
+    process = Process(once={(name, "jax", "jit"): LACK}, results={"jax": 1.5})
+    ours = zoo(process, side_by_side=2)
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    cells = {cell.contender: cell for cell in ours.record.run.cells}
+    assert cells["jax jit"].status is Status.WRONG
+    assert cells["jax jit"].reason.startswith("After the timing: It disagrees with")
+
+
+def test_a_check_that_runs_out_of_memory_is_made_again(zoo):
+    process = Process(once={"check": LACK})
+    ours = zoo(process, side_by_side=2)
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    assert {cell.status for cell in ours.record.run.cells} == {Status.OK}
+    assert [name for name, *_ in process.asked].count("check") == 2
+
+
+def test_without_time_for_a_second_try_the_row_is_left_to_the_next_command(zoo, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(row.time, "monotonic", lambda: now[0])
+    process = SlowProcess(now, ())
+    process.once = {(PROGRAMS[1].name, "torch", "compile"): LACK}
+
+    ours = zoo(process)
+    ours.run(PROGRAMS[:2], 40, lambda words: None)
+
+    assert {*ours.record.places} == {PROGRAMS[0].name}
+
+
 # Budgets, resumption, merging.
+
+
+@pytest.mark.parametrize(("patience", "seconds"), [(None, 10), (25.0, 25)])
+def test_patience_is_a_share_of_the_budget_unless_it_is_given(patience, seconds):
+    process = Process(check=TooSlowError("late"))
+
+    with pytest.raises(TooSlowError):
+        Clock(60, 6, patience).request(Stub(process), "check", "resnet", ())
+
+    assert process.timeouts == [pytest.approx(seconds, abs=0.5)]
 
 
 def test_a_later_command_goes_on_and_measures_nothing_twice(zoo):
@@ -241,21 +294,6 @@ def test_a_row_that_lacks_a_contender_is_measured_anew(zoo):
 
     assert zoo(Process(), modes=MODES[:2]).missing(PROGRAMS[:1]) == []
     assert zoo(Process()).missing(PROGRAMS[:1]) == PROGRAMS[:1]
-
-
-class SlowProcess(Process):
-    """Has one contender that needs more time than it is given, by a clock that the test turns."""
-
-    def __init__(self, now, slow):
-        super().__init__()
-        self.now, self.slow = now, slow
-
-    def answer(self, contender, name, *arguments, timeout=None):
-        if name == "prepare" and arguments[:2] == self.slow:
-            self.now[0] += timeout
-            raise TooSlowError(f"no answer within {timeout:.0f} seconds")
-        self.now[0] += 5.0 if name == "prepare" else 0.0
-        return super().answer(contender, name, *arguments, timeout=timeout)
 
 
 def test_a_row_that_the_budget_cuts_is_left_to_the_next_command(zoo, monkeypatch):
@@ -359,9 +397,10 @@ def test_shards_share_the_programs_out():
     [
         (["--shard", "3/2"], "--shard must be like 1/4"),
         (["--peers", "numpy"], "--peers takes jax, jax:jit, torch, .*. Got numpy."),
+        (["--patience", "0"], "--patience must be a positive number of seconds. Got 0."),
         (["no_such_program"], "The zoo has no program or family no_such_program."),
     ],
-    ids=["shard", "peer", "name"],
+    ids=["shard", "peer", "patience", "name"],
 )
 def test_a_wrong_word_gets_a_sentence(arguments, words):
     with pytest.raises(ArgumentError, match=words):
@@ -422,88 +461,3 @@ def test_a_process_times_a_program_and_tells_what_it_needs(session):
     assert usage.needed.bytes >= data
     gradients = [f"the gradient of {name}" for name in params]
     assert {*evidence.outputs[0]} == {"the loss", *gradients}
-
-
-# Reports.
-
-
-@pytest.fixture
-def recorded(zoo):
-    """A record with both halves and some spellings."""
-    halves = [[e for e in PROGRAMS if e.is_on_workbench is flag][:2] for flag in (True, False)]
-    spellings = [e for e in ENTRIES.values() if e.spelling][:2]
-    chosen = [*halves[0], *halves[1], *spellings]
-    names = [entry.name for entry in chosen]
-    factors = [4.0, 1.0, 0.5, 0.5, 1.0, 3.0]
-    times = {(name, "tapegrad"): 1e-3 / f for name, f in zip(names, factors)}
-    ours = zoo(Process({**times, "jax": 1e-3, "torch": 8e-3}))
-    ours.run(chosen, 60, lambda words: None)
-    return ours.record, names
-
-
-def texts(table):
-    return [[entry.text for entry in line] for line in table.rows]
-
-
-def test_the_means_of_both_halves_stand_apart(recorded):
-    lines = texts(mean_table(recorded[0]))
-
-    assert ["workbench", "jax jit", "2.00x", "2 of 2", "2 of 2"] in lines
-    assert ["examination", "jax jit", "0.500x", "0 of 2", "2 of 2"] in lines
-    assert ["workbench", "torch best", "16.0x", "2 of 2", "2 of 2"] in lines
-
-
-def test_the_worst_rows_come_first_and_spellings_are_not_among_them(recorded):
-    found, names = recorded
-
-    lines = texts(worst_table(found))
-
-    assert [line[0] for line in lines[:2]] == sorted(names[2:4])
-    assert len(lines) == 4
-
-
-def test_spellings_compare_the_slowest_with_the_fastest(recorded):
-    (line,) = texts(spelling_table(recorded[0]))
-
-    assert line[-3:] == ["2", "3.00x", "1.00x"]
-
-
-def test_the_page_has_a_sorted_chart_of_each_half(recorded):
-    found, names = recorded
-
-    markup = page(found)
-
-    assert "workbench: ratio to the peers by program" in markup
-    assert "examination: ratio to the peers by program" in markup
-    chart = markup[markup.index("workbench: ratio to the peers") :]
-    assert chart.index(f">{names[1]}<") < chart.index(f">{names[0]}<")
-
-
-def test_every_table_has_as_many_entries_as_columns(recorded):
-    for table in tables_of(recorded[0]):
-        assert {len(line) for line in table.rows} == {len(table.columns)}, table.title
-
-
-# The section of benchmarks/README.md.
-
-
-def test_the_section_of_the_readme_is_up_to_date():
-    assert readme.main(["--check"]) == 0
-
-
-def test_the_section_is_written_and_says_which_device_has_no_record(recorded, tmp_path):
-    folder = tmp_path / "results" / "zoo"
-    record.save(replace(recorded[0], remark="A shared machine."), folder / "laptop.json")
-    path = tmp_path / "README.md"
-    path.write_text(f"above\n{readme.BEGIN}\nold\n{readme.END}\nbelow\n", encoding="utf-8")
-
-    assert readme.main(["--check"], tmp_path) == 1
-    assert readme.main([], tmp_path) == 0
-    assert readme.main(["--check"], tmp_path) == 0
-
-    text = path.read_text(encoding="utf-8")
-    assert "### Zoo: laptop\n\nMeasured at revision " in text
-    assert "A shared machine." in text
-    assert "No run of the zoo is recorded on cuda." in text
-    assert text.endswith("\nbelow\n")
-    assert {half.value for half in Half} <= set(text.split())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
+from tapegrad.program.loops.body import Body
 
 Arrays = list[np.ndarray]
 
@@ -65,6 +66,15 @@ class Captured:
 def forward_graph(graph: Graph, gradient: Gradient) -> Graph:
     """Return the part of a graph that computes the targets of a gradient."""
     return without_dead_calls(replace(graph, outputs=gradient.targets, written={}))
+
+
+def all_calls(graph: Graph) -> Iterator[Call]:
+    """Yield the calls of a graph and of the bodies of its loops."""
+    for call in graph.calls:
+        yield call
+        for value in call.params.values():
+            if isinstance(value, Body):
+                yield from all_calls(value.recorded)
 
 
 def elements(graph: Graph) -> int:
@@ -120,6 +130,8 @@ def _wide_call(call: Call) -> Call:
 
 
 def _wide_param(value: Any) -> Any:
+    if isinstance(value, Body):
+        return Body(_wide_graph(value.recorded), value.layout)
     return WIDE.get(value.name, value) if isinstance(value, np.dtype) else value
 
 
@@ -128,14 +140,26 @@ def portable(graph: Graph, to_host: Any) -> Graph:
     return replace(
         graph,
         constants={number: to_host(array) for number, array in graph.constants.items()},
-        calls=tuple(replace(call, array_type=np.ndarray) for call in graph.calls),
+        calls=tuple(_portable_call(call, to_host) for call in graph.calls),
     )
+
+
+def _portable_call(call: Call, to_host: Any) -> Call:
+    params = {
+        name: Body(portable(value.recorded, to_host), value.layout)
+        if isinstance(value, Body)
+        else value
+        for name, value in call.params.items()
+    }
+    return replace(call, array_type=np.ndarray, params=params)
 
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Primitive):
             return _primitive, (value.name,)
+        if isinstance(value, Body):  # without its compiled form
+            return Body, (value.recorded, value.layout)
         return NotImplemented
 
 
@@ -148,7 +172,7 @@ def _primitive(name: str) -> Primitive:
 def pack(captured: Captured) -> bytes:
     """Return a function as bytes."""
     for part in captured.parts.values():
-        for call in part.graph.calls:
+        for call in all_calls(part.graph):
             if call.effects:  # its params are functions of the script
                 raise ArgumentError(f"There is no translation of {call.primitive.name}.")
     stream = io.BytesIO()

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tapegrad.program.graph.graph import Graph, Value
-from tapegrad_bench.scripts.captured import Gradient, Part, forward_graph
+from tapegrad_bench.scripts.captured import Gradient, Part, all_calls, forward_graph
 from tapegrad_bench.translation import Peer, translated
+from tapegrad_bench.translation_loops import CONDITIONAL
 
 Array = Any
 Arrays = Sequence[Array]
@@ -32,7 +33,9 @@ class Step(Protocol):
 
 def make_step(peer: Peer, part: Part) -> Step:
     """Return a part as a step of a library, compiled as the library compiles."""
-    if peer.name == "numpy":
+    # A graph of operations has no loop whose number of rounds depends on values.
+    names = {call.primitive.name for call in all_calls(part.graph)}
+    if peer.name == "numpy" or (peer.name == "torch" and names & CONDITIONAL):
         return _Plain(peer, part)
     return _Jax(peer, part) if peer.name == "jax" else _Torch(peer, part)
 
@@ -108,6 +111,7 @@ class _Plain:
 
     def __init__(self, peer: Peer, part: Part) -> None:
         self._run, self._variables = _pure(peer, part), _Variables(peer, part)
+        self._wait = _waiting(peer)
 
     def __call__(self, inputs: Arrays) -> list[Array]:
         state = self._variables
@@ -118,7 +122,15 @@ class _Plain:
         return results
 
     def synchronize(self, results: list[Array]) -> None:
-        """Return at once: NumPy has computed, and nothing else is timed here."""
+        self._wait()
+
+
+def _waiting(peer: Peer) -> Callable[[], None]:
+    """Return what waits for the device of a library that calls one operation after the other."""
+    if peer.name == "torch" and peer.device == "cuda":
+        torch: Any = importlib.import_module("torch")
+        return lambda: torch.cuda.synchronize()
+    return lambda: None
 
 
 class _Jax:
