@@ -26,6 +26,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
 from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
 from tapegrad.core.values.device import backend_for
+from tapegrad.core.values.sizes import SizeNotes, plain_sizes
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
@@ -188,6 +189,8 @@ class Recording:
         """The condition of the branch that is being recorded, None outside of branches."""
         self.obstacle = ""
         """Why no program can replay the recording, "" if there is no reason."""
+        self.size_notes = SizeNotes()
+        """What the user's code did with the lengths of axes."""
         self._count = 0
         self._known: dict[int, Value] = {}
 
@@ -329,8 +332,17 @@ class Recording:
             self.constants[known.number] = array  # also prevents that the id is reused
         return known
 
-    def run(self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Run a kernel on the arrays of the operands and record the call."""
+    def run(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        like: Call | None = None,
+    ) -> Any:
+        """Run a kernel on the arrays of the operands and record the call.
+
+        `like` is an earlier call from the same line of the user's code, None if that is running.
+        """
         if self.closed:
             raise RecordingError(_LEAKED)
         if _thread.recording is not self:
@@ -346,8 +358,11 @@ class Recording:
         values = tuple(self.value_of(array) for array in results)
         given = tuple(self._operand(o) for o in operands)
         aliases = _share_memory(results, arrays)
-        site, function = _origin()
-        region = current_region()
+        region, site, function = (
+            (current_region(), *_origin())
+            if like is None
+            else (like.region, like.site, like.function)
+        )
         self.calls.append(
             Call(primitive, given, params, values, array_type, aliases, region, site, function)
         )
@@ -457,6 +472,9 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
             inner = _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
+            if recording.size_notes.is_read:
+                operands = tuple([plain_sizes(operand) for operand in operands])
+                params = {key: plain_sizes(value) for key, value in params.items()}
             return recording.run(primitive, operands, params)
 
         return kernel
