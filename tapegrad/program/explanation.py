@@ -164,15 +164,17 @@ class History:
             return latest.guards.change() or "a list or an attribute of an object changed"
         return "a tape tracks other arguments" if is_known else changes(self._last, now)
 
-    def note_made(self, reason: str, seconds: float, building: Building) -> None:
-        """Note that a program was made from recordings for other sizes."""
-        note = RecordingNote(0, reason)
-        note.set_result(seconds, [building])
-        self._made = [*self._made[1 - MOST_RECORDINGS :], note]
+    def note_buildings(
+        self, seconds: float, buildings: Sequence[Building], made_from: str = ""
+    ) -> None:
+        """Note how long the last recording took, and the programs that come from it.
 
-    def note_buildings(self, seconds: float, buildings: Sequence[Building]) -> None:
-        """Note how long the last recording took, and the programs that come from it."""
-        self._notes[-1].set_result(seconds, buildings)
+        If there was none, `made_from` says from which recordings the programs were made.
+        """
+        note = RecordingNote(0, made_from) if made_from else self._notes[-1]
+        note.set_result(seconds, buildings)
+        if made_from:
+            self._made = [*self._made[1 - MOST_RECORDINGS :], note]
 
     def note_eager(self, reason: str) -> None:
         """Count a call that runs eagerly."""

@@ -26,12 +26,13 @@ from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
+from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.building import is_waiting
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
-from tapegrad.program.families.families import Families, MadeCall
+from tapegrad.program.families.families import Families
 from tapegrad.program.forward_backward import (
+    OUTSIDE,
     FirstCall,
     ForwardBackward,
     NoProgram,
@@ -69,8 +70,6 @@ from tapegrad.program.recorded_call import RecordedCall
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
-
-OUTSIDE = "a tape tracks a tensor from outside"
 
 
 class Function:
@@ -265,28 +264,29 @@ class Function:
         is_built = True
         if programs is None:
             with recording_alone():
-                self._note_recording(args, kwargs, key, tape_key)
-                noting = NotesWrites(self.python_function)
+                call = (args, kwargs)
+                made = self._families.programs(tape_key, call, leaves, self._name, self._parameters)
                 try:
-                    programs, first = record_forward_backward(
-                        noting, (args, kwargs), leaves, flags, stack, self._name
-                    )
+                    if made is None:
+                        self._note_recording(args, kwargs, key, tape_key)
+                        programs, first = record_forward_backward(
+                            self.python_function, call, leaves, flags, stack, self._name
+                        )
+                    else:
+                        programs, first = made
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
                     return error.args[0].run_again(self.python_function, args, kwargs)
-                # The tapes record each write to an argument. A tensor from outside that they track
-                # is usually another one at the next call.
-                reason = "it writes to an argument under a tape" if noting.has_written else ""
-                if programs.guards.track(stack):
-                    reason = reason or OUTSIDE
-                if reason:
-                    self._eager_keys.add(tape_key, reason)
+                if first.obstacle:
+                    self._eager_keys.add(tape_key, first.obstacle)
                     return first.run_again(self.python_function, args, kwargs)
                 try:
                     is_built = self._build_both(tape_key, programs, first)
                 except Exception as error:
                     self._give_up(key, error)
                     return first.run_again(self.python_function, args, kwargs)
+                if made is None:
+                    self._families.add_programs(tape_key, leaves, first, programs.guards)
             caches = (self._first_under_tapes, self._forward_backward)
             keep_program(tape_key, programs, first.draws_only_once, *caches)
         elif programs.guards.track(stack):
@@ -314,11 +314,11 @@ class Function:
         buildings = [programs.entry.building]
         if programs.backward is not None:
             buildings.append(programs.backward.building)
-        self._history.note_buildings(first.seconds, buildings)
+        self._history.note_buildings(first.seconds, buildings, first.made_from)
         for building in buildings:
             building.report = weakref.WeakMethod(self._note_failure)
-        is_special = first.draws_only_once
-        if seconds is not None and is_used_once(key, is_special, self._first_under_tapes):
+        is_once = is_used_once(key, first.draws_only_once, self._first_under_tapes)
+        if seconds is not None and (is_once or first.made_from):
             return False
         return programs.build(seconds)
 
@@ -440,7 +440,7 @@ class Function:
             return self._record_alone(key, leaves, args, kwargs, made)
 
     def _record_alone(
-        self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs, made: MadeCall | None
+        self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs, made: RecordedCall | None
     ) -> Any:
         if made is None:
             self._note_recording(args, kwargs, key)
@@ -477,14 +477,11 @@ class Function:
         budget, guards, seconds = self._memory_budget, call.guards(), self._patience(call.seconds)
         entry = call.entry(call.later, guards, self._name, budget)
         entry.building.report = weakref.WeakMethod(self._note_failure)
-        if isinstance(call, MadeCall):
-            self._history.note_made(call.reason, call.seconds, entry.building)
-        else:
-            self._history.note_buildings(call.seconds, [entry.building])
+        self._history.note_buildings(call.seconds, [entry.building], call.made_from)
         first, is_built = entry, False
         # Many sizes occur only once, so the second call with a size of a family starts the build.
-        is_once = isinstance(call, MadeCall) or is_used_once(key, call.is_special, self._first)
-        if seconds is None or not is_once:
+        is_once = is_used_once(key, call.is_special, self._first)
+        if seconds is None or not (is_once or call.made_from):
             is_built = entry.building.build(seconds)
             if call.later is not call.graph:
                 is_built = seconds is None

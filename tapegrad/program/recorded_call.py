@@ -54,9 +54,12 @@ class RecordedCall:
         args: Args,
         kwargs: Kwargs,
         guards: Guards | None = None,
+        made_from: str = "",
     ) -> None:
         start = perf_counter()
         self._guards = guards
+        self.made_from = made_from
+        """From which recordings it was made, "" if it was recorded."""
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
             result = NotesWrites(python_function)(*new_args, **new_kwargs)

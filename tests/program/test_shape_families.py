@@ -326,6 +326,75 @@ def test_random_draws_are_those_of_eager_code() -> None:
     assert recordings(run) == 3
 
 
+def gradients(run: Any, x: Any, sources: Any) -> Any:
+    """Return the result, first and second derivatives of a function under tapes."""
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = run(x)
+        first = inner.gradient(y, [x, *sources])
+        total = tf.reduce_sum(first[0] ** 2)
+    return [y, *first, outer.gradient(total, x)]
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_calls_under_tapes(wait: bool) -> None:
+    weights, bias = tf.Variable(data(6, 3)), tf.Variable(np.zeros(3))
+
+    def loss(x: Any) -> Any:
+        return tf.reduce_mean(tf.nn.dropout(tf.tanh(x @ weights + bias), 0.3) ** 2)
+
+    compiled = tf.function(loss, wait=wait)
+    for size in (*SIZES, 1, 5, 5):
+        x = tf.constant(data(size, 6))
+        results = []
+        for run in (compiled, loss):
+            tf.random.set_seed(size)
+            results.append(gradients(run, x, [weights, bias]))
+        for found, wanted in zip(*results):
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+
+    assert recordings(compiled) == 3  # two sizes, and 1
+    assert len(compiled.explain().made) == len(SIZES) - 2
+
+
+def test_sparse_gradients_under_tapes() -> None:
+    table = tf.Variable(data(5, 2))
+
+    @tf.function
+    def look_up(ids: Any) -> Any:
+        return tf.gather(table, ids) * 2.0
+
+    for size in SIZES:
+        ids = tf.constant(np.arange(size) % 5)
+        with tf.GradientTape() as tape:
+            y = look_up(ids)
+        found = tf.convert_to_tensor(tape.gradient(y, table)).numpy()
+        wanted = np.zeros((5, 2))
+        np.add.at(wanted, ids.numpy(), 2.0)
+        np.testing.assert_array_equal(found, wanted)
+    assert recordings(look_up) == 2
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_on_sizes_under_tapes(name: str) -> None:
+    eager = BRANCHES[name]
+    compiled = tf.function(eager)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in (4, 6, 8, 12, 30, 31, 7, 5):
+            x = tf.constant(data(size, 6))
+            results = []
+            for run in (compiled, eager):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = run(x)
+                results.append([y, tape.gradient(y, x)])
+            for found, wanted in zip(*results):
+                np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
 def test_other_dtypes(dtype: str) -> None:
     def eager(x: Any) -> Any:

@@ -113,9 +113,8 @@ def _noted(function: Callable[..., Any], reflected: bool = False) -> Any:
         if reflected:
             operands.reverse()
         result = function(*operands)
-        if not is_user_code(sys._getframe(1)):
-            return result
-        self.notes.operations.append(Noted(function, tuple(operands), result))
+        if is_user_code(sys._getframe(1)):
+            self.notes.operations.append(Noted(function, tuple(operands), result))
         return self.notes.sized(result)
 
     return method

@@ -7,11 +7,13 @@ sizes has the answer that it had in the recordings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
+from tapegrad.program.families.both_passes import parts_of_both, repeat_both
 from tapegrad.program.families.formulas import Unfit
 from tapegrad.program.families.template import (
     SMALLEST,
@@ -21,11 +23,13 @@ from tapegrad.program.families.template import (
     symbols_of,
     template_of,
 )
+from tapegrad.program.forward_backward import FirstCall, ForwardBackward
+from tapegrad.program.graph.graph import Graph
 from tapegrad.program.program_cache import ProgramCache
 from tapegrad.program.record.arguments import Args, Kwargs
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.signature import Parameters
-from tapegrad.program.recorded_call import RecordedCall
+from tapegrad.program.recorded_call import Outcome, RecordedCall
 from tapegrad.program.unfused import pruned
 
 MOST_MEMBERS = 4
@@ -36,6 +40,9 @@ MOST_TEMPLATES = 4
 
 MOST_MISTAKES = 3
 """After how many templates that proved wrong each size is recorded."""
+
+
+Made = TypeVar("Made")
 
 
 class Family:
@@ -102,16 +109,47 @@ class Families:
 
     def call(
         self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs, parameters: Parameters
-    ) -> MadeCall | None:
+    ) -> RecordedCall | None:
         """Return a call as if it had been recorded, None if it has to be recorded."""
+        names = parameters.axis_names(args, kwargs, leaves) if self._known.latest else []
+
+        def make(instance: Instance) -> RecordedCall:
+            guards, made_from = instance.template.guards, _description(instance, names)
+            return RecordedCall(instance, leaves, args, kwargs, guards, made_from)
+
+        return self._first_made(key, leaves, make)
+
+    def programs(
+        self,
+        key: tuple[Any, Sequence[bool]],
+        call: tuple[Args, Kwargs],
+        leaves: list[Any],
+        name: str,
+        parameters: Parameters,
+    ) -> tuple[ForwardBackward, FirstCall] | None:
+        """Return the programs of a call under tapes, None if it has to be recorded."""
+        names = parameters.axis_names(*call, leaves) if self._known.latest else []
+
+        def make(instance: Instance) -> tuple[ForwardBackward, FirstCall]:
+            if instance.template.guards.track(active_stack()):
+                raise LookupError  # it is recorded, and runs eagerly then
+            programs, first = repeat_both(instance, call, leaves, key[1], name)
+            first.made_from = _description(instance, names)
+            return programs, first
+
+        return self._first_made(_joined(key), leaves, make)
+
+    def _first_made(
+        self, key: Any, leaves: list[Any], make: Callable[[Instance], Made]
+    ) -> Made | None:
+        """Return what is made from the first template that fits, None if there is none."""
         if not self._known.latest:
             return None
         general, lengths = without_sizes(key, leaves)
         family = self._known.find(general)
         for instance in [] if family is None else family.instances(lengths):
-            names = parameters.axis_names(args, kwargs, leaves)
             try:
-                return MadeCall(instance, leaves, args, kwargs, names)
+                return make(instance)
             except Unfit:
                 assert family is not None
                 family.drop(instance.template)
@@ -124,33 +162,42 @@ class Families:
         outcome = call.outcome()
         if call.is_special or outcome.writes_arguments or call.graph.obstacle:
             return
+        self._add(key, leaves, pruned(call.later), outcome, call.guards(), None)
+
+    def add_programs(
+        self,
+        key: tuple[Any, Sequence[bool]],
+        leaves: list[Any],
+        first: FirstCall,
+        guards: Guards,
+    ) -> None:
+        """Add a call that was recorded under tapes, likewise."""
+        both, whole = first.both, first.whole
+        if both is None or whole is None or first.draws_only_once or whole.obstacle:
+            return
+        graph, rest, outcome = parts_of_both(both, whole)
+        self._add(_joined(key), leaves, graph, outcome, guards, rest)
+
+    def _add(
+        self, key: Any, leaves: list[Any], graph: Graph, outcome: Outcome, guards: Guards, rest: Any
+    ) -> None:
         general, lengths = without_sizes(key, leaves)
         member = Member(
             lengths,
-            pruned(call.later),
+            graph,
             outcome.variables,
             outcome.structure,
             outcome.leaves,
             outcome.size_notes.operations,
             outcome.size_notes.is_read,
-            call.guards(),
+            guards,
+            rest,
         )
         family = self._known.find(general)
         if family is None:
             self._known.add(general, Family(member))
         else:
             family.add(member)
-
-
-class MadeCall(RecordedCall):
-    """A call whose program is made from a template: the kernels ran, but not the Python code."""
-
-    def __init__(
-        self, instance: Instance, leaves: list[Any], args: Args, kwargs: Kwargs, names: list[str]
-    ) -> None:
-        super().__init__(instance, leaves, args, kwargs, instance.template.guards)
-        self.reason = _description(instance, names)
-        """From what the program was made."""
 
 
 def _description(instance: Instance, names: Sequence[str]) -> str:
@@ -163,6 +210,11 @@ def _description(instance: Instance, names: Sequence[str]) -> str:
         size, name = instance.sizes[number], names[places[0]]
         texts.append(f"size {size} of {name}: made from the recordings for {earlier}")
     return "; ".join(texts) + ", not recorded"
+
+
+def _joined(key: tuple[Any, Sequence[bool]]) -> Any:
+    """Return the key of a call and the tensors that tapes track as one key."""
+    return (*key[0], tuple(key[1]))
 
 
 def without_sizes(key: Any, leaves: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:

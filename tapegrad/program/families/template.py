@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.values import nest
+from tapegrad.core.values.device import backend_for
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.sizes import Noted
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -42,6 +46,8 @@ class Member(NamedTuple):
     """What the user's code did with sizes."""
     reads_sizes: bool
     guards: Guards
+    rest: Any = None
+    """What else must be equal."""
 
 
 class Symbols(NamedTuple):
@@ -90,6 +96,7 @@ class Template:
         self.sizes = [self.symbols.sizes(member.lengths) for member in members]
         """The sizes of the recorded calls."""
         self.guards = members[-1].guards
+        self.structure, self.rest = members[0].structure, members[0].rest
         self._member = members[0]
         self._parts = Parts(Solver(self.sizes))
         self._operations = _joined_operations(members, self._parts)
@@ -118,8 +125,18 @@ class Template:
             raise Unfit from error
         return Instance(self, sizes, values)
 
-    def repeat(self, arrays: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Make the recorded calls in the active recording and return the result."""
+    def seeds(self, count: int, values: Sequence[Any]) -> list[Any]:
+        """Return ones for the inputs after the first ones: the cotangents of results."""
+        inputs, shapes = self._member.graph.inputs[count:], self._inputs[count:]
+        return [
+            backend_for(value.device).from_host(
+                np.ones(_filled(shape, values), value.dtype), value.device
+            )
+            for value, shape in zip(inputs, shapes)
+        ]
+
+    def repeat(self, arrays: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """Make the recorded calls in the active recording and return the leaves of the result."""
         recording = current_recording()
         assert recording is not None
         member, graph = self._member, self._member.graph
@@ -129,13 +146,13 @@ class Template:
             array = known[value.number] = member.variables[number].array
             if tuple(array.shape) != value.shape:
                 raise Unfit
-        for step in self._steps:
-            _repeat_call(recording, step, known, values)
+        with gc_paused:  # most of what is made is kept
+            for step in self._steps:
+                _repeat_call(recording, step, known, values)
         for number, value in graph.written.items():
             member.variables[number].array = known[value.number]
         made = iter([known[value.number] for value in graph.outputs])
-        leaves = [_leaf(leaf, made) for leaf in _filled(self._leaves, values)]
-        return nest.pack_sequence_as(member.structure, leaves)
+        return [_leaf(leaf, made) for leaf in _filled(self._leaves, values)]
 
 
 class Instance:
@@ -144,12 +161,16 @@ class Instance:
     def __init__(self, template: Template, sizes: Sizes, values: list[Any]) -> None:
         self.template = template
         self.sizes = sizes
-        self._values = values
+        self.values = values
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = nest.flatten((args, kwargs))
         arrays = [leaf.array for leaf in leaves if type(leaf) is Tensor]
-        return self.template.repeat(arrays, self._values)
+        return self.packed(self.template.repeat(arrays, self.values))
+
+    def packed(self, leaves: Sequence[Any]) -> Any:
+        """Return the result with these leaves."""
+        return nest.pack_sequence_as(self.template.structure, leaves)
 
 
 def _filled(part: Any, values: Sequence[Any]) -> Any:
@@ -173,11 +194,11 @@ def _repeat_call(
         known[part.number] if type(part) is Value else _filled(part, values)
         for part in step.operands
     ]
-    made = recording.run(call.primitive, operands, _filled(step.params, values), call)
-    results = made if type(made) is tuple else (made,)
-    for value, result, shape in zip(call.results, results, step.shapes, strict=True):
-        if result.value.shape != _filled(shape, values) or result.value.dtype != value.dtype:
-            raise Unfit
+    shapes = [_filled(shape, values) for shape in step.shapes]
+    made = recording.repeat(call, operands, _filled(step.params, values), shapes)
+    if made is None:
+        raise Unfit
+    for value, result in zip(call.results, made):
         known[value.number] = result
 
 
@@ -300,7 +321,7 @@ def template_of(members: Sequence[Member]) -> Template | None:
     """Return the template of some recordings, None if they differ in more than their sizes."""
     first = members[0]
     key = structure_of(first.structure)
-    if any(structure_of(member.structure) != key for member in members):
+    if any(structure_of(m.structure) != key or m.rest != first.rest for m in members):
         return None
     try:
         return Template(members)

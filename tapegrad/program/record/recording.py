@@ -332,17 +332,8 @@ class Recording:
             self.constants[known.number] = array  # also prevents that the id is reused
         return known
 
-    def run(
-        self,
-        primitive: Primitive,
-        operands: Sequence[Any],
-        params: dict[str, Any],
-        like: Call | None = None,
-    ) -> Any:
-        """Run a kernel on the arrays of the operands and record the call.
-
-        `like` is an earlier call from the same line of the user's code, None if that is running.
-        """
+    def run(self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run a kernel on the arrays of the operands and record the call."""
         if self.closed:
             raise RecordingError(_LEAKED)
         if _thread.recording is not self:
@@ -358,11 +349,8 @@ class Recording:
         values = tuple(self.value_of(array) for array in results)
         given = tuple(self._operand(o) for o in operands)
         aliases = _share_memory(results, arrays)
-        region, site, function = (
-            (current_region(), *_origin())
-            if like is None
-            else (like.region, like.site, like.function)
-        )
+        site, function = _origin()
+        region = current_region()
         self.calls.append(
             Call(primitive, given, params, values, array_type, aliases, region, site, function)
         )
@@ -370,6 +358,27 @@ class Recording:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
         return wrapped if many else wrapped[0]
+
+    def repeat(
+        self, call: Call, operands: Sequence[Any], params: dict[str, Any], shapes: Sequence[Any]
+    ) -> list[Recorded] | None:
+        """Make a call of another recording and record it; None if a result has another shape."""
+        arrays = [o.array if type(o) is Recorded else o for o in operands]
+        result = call.primitive.kernel(call.array_type)(*arrays, **params)
+        results = tuple(result) if isinstance(result, tuple | list) else (result,)
+        values = []
+        for value, array, shape in zip(call.results, results, shapes, strict=True):
+            if array.shape != shape or array.dtype != value.dtype:
+                return None
+            self._count += 1
+            values.append(Value(self._count, shape, value.dtype, value.device))
+        given = tuple([self._operand(o) for o in operands])
+        aliases = _share_memory(results, arrays)
+        rest = (call.array_type, aliases, call.region, call.site, call.function)
+        self.calls.append(Call(call.primitive, given, params, tuple(values), *rest))
+        if self.kept is not None:
+            self.kept.update((value.number, array) for value, array in zip(values, results))
+        return [Recorded(array, value, self) for array, value in zip(results, values)]
 
     def note_host_read(self) -> None:
         """Remember that a function has read a value here, so that no program can replay it."""
