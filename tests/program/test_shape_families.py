@@ -114,6 +114,11 @@ def grown(x: Any) -> Any:
 
 THREE_RECORDINGS: dict[str, Callable[[Any], Any]] = {
     "heads": split_heads,
+    "zeros": grown,
+    "ones": lambda x: tf.ones([x.shape[0] + 1, 6], x.dtype)[1:] - x,
+    "filled": lambda x: tf.fill((x.shape[0], 6), 2.5) + tf.cast(x, "float32"),
+    "full": lambda x: tnp.full(x.shape, 2.5) + tnp.zeros(x.shape) - tnp.ones((x.shape[0], 1)) * x,
+    "zeros of one": lambda x: tf.zeros(x.shape[0]) + tf.cast(x[:, 0], "float32"),
     "divided by the size": lambda x: tf.reduce_sum(x) / x.shape[0],
     "times the size": lambda x: x.shape[0] * x - x.shape[0],
     "reciprocal": lambda x: x * (1.0 / x.shape[0]),
@@ -153,7 +158,7 @@ PER_SIZE: dict[str, Callable[[Any], Any]] = {
     "length": lambda x: x * len(x),
     "len(list)": lambda x: x * len([1] * x.shape[0]),
     "whole number": lambda x: x * int(x.shape[0]),
-    "constants": grown,
+    "constants": lambda x: x + np.zeros((x.shape[0], 1)),
     "range": lambda x: tf.cast(tf.range(x.shape[0]), x.dtype)[:, None] + x,
     "dictionary": lambda x: x * {n: n % 3 + 1.0 for n in range(100)}[x.shape[0]],
     "tf.shape": lambda x: tf.reshape(x, tf.shape(x)) * 2.0,

@@ -27,10 +27,15 @@ class Noted(NamedTuple):
     result: Any
 
 
+def _nothing() -> None:
+    """Stands for a recording that is gone."""
+
+
 class SizeNotes:
     """What the user's code did with sizes during one recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, adopt: Callable[[], Callable[[Any], Any] | None] = _nothing) -> None:
+        self._adopt = adopt
         self.operations: list[Noted] = []
         self.is_read = False
         """Whether the user's code has read a size at all."""
@@ -47,6 +52,11 @@ class SizeNotes:
         made = kind(value)
         made.notes = self
         return made
+
+    def adopted(self, array: Any) -> Any:
+        """Return an array as a constant of the recording, as it is after the recording."""
+        adopt = self._adopt()
+        return array if adopt is None else adopt(array)
 
     def shape(self, lengths: tuple[int, ...]) -> list[Any]:
         """Return the lengths of the axes of a tensor, whose operations are noted."""
@@ -87,6 +97,19 @@ def plain_sizes(value: Any) -> Any:
     if isinstance(value, tuple) and any(type(part) is Size for part in value):
         return tuple([plain_sizes(part) for part in value])  # e.g. a `TensorShape`
     return value
+
+
+def for_shape(array: Any, shape: Any) -> Any:
+    """Return an array such that filling a shape with its value is recorded if that has sizes.
+
+    Otherwise a filled array would be a constant of one size.
+
+    >>> for_shape(1.0, (2, 3))
+    1.0
+    """
+    lengths = shape if isinstance(shape, tuple | list) else (shape,)
+    found = next((length for length in lengths if type(length) is Size), None)
+    return array if found is None else found.notes.adopted(array)
 
 
 def _followed(function: Callable[..., Any], reflected: bool = False) -> Any:

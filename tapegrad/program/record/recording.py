@@ -189,7 +189,7 @@ class Recording:
         """The condition of the branch that is being recorded, None outside of branches."""
         self.obstacle = ""
         """Why no program can replay the recording, "" if there is no reason."""
-        self.size_notes = SizeNotes()
+        self.size_notes = SizeNotes(weakref.WeakMethod(self.adopted_inside))
         """What the user's code did with the lengths of axes."""
         self._count = 0
         self._known: dict[int, Value] = {}
@@ -323,6 +323,10 @@ class Recording:
         if type(value) is Recorded or value is None or find_backend(type(value)) is None:
             return value
         return Recorded(value, self.constant(value), self)
+
+    def adopted_inside(self, value: Any) -> Any:
+        """Return an array as a constant while this is the active recording."""
+        return self.adopted(value) if current_recording() is self else value
 
     def constant(self, array: Array) -> Value:
         """Register an array from outside, which the program keeps."""
