@@ -185,7 +185,7 @@ class Families:
         member = Member(
             lengths,
             graph,
-            outcome.variables,
+            {number: outcome.variables[number] for number in graph.variables},
             outcome.structure,
             outcome.leaves,
             outcome.size_notes.operations,
