@@ -26,7 +26,7 @@ from tapegrad.numpy.values import (
     with_dtype,
 )
 from tapegrad.ops.control.stop_gradient import identity
-from tapegrad.ops.creation import as_constant, as_shape, full_like_p
+from tapegrad.ops.creation import as_constant, as_shape, fillable, full_like_p
 from tapegrad.ops.indexing.views import is_contiguous
 from tapegrad.ops.shape.functions import broadcast_to, to_device
 from tapegrad.ops.shape.joining import holds_tensors
@@ -173,7 +173,7 @@ def _filled(shape: Any, value: Any, dtype: Any, device: Any) -> Any:
     kind = numpy_dtype("float64" if dtype is None else dtype)
     with on_device(device):
         seed = as_constant(np.zeros((), kind))
-    return full_like_p(seed, shape=as_shape(shape), value=value, dtype=kind)
+    return full_like_p(fillable(seed, shape), shape=as_shape(shape), value=value, dtype=kind)
 
 
 def empty(
@@ -228,7 +228,7 @@ def full(
     """
     refuse_order(order)
     value = asarray(fill_value, dtype=dtype, device=device)
-    return broadcast_to(value, as_shape(shape))
+    return broadcast_to(fillable(value, shape), as_shape(shape))
 
 
 def _like(a: Any, value: Any, dtype: Any, order: str, shape: Any, device: Any) -> Any:

@@ -16,6 +16,7 @@ from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import adapted, copy_of_device_array, to_host_array, to_tensor
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.values.sizes import for_shape
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -151,7 +152,7 @@ def as_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
 def _filled(shape: Any, value: Any, dtype: Any) -> Any:
     """Return a tensor filled with one number, created on the current device."""
     wanted = numpy_dtype(dtype)
-    example = wrap(host.place(np.zeros((), wanted)))
+    example = wrap(for_shape(host.place(np.zeros((), wanted)), shape))
     return full_like_p(example, shape=as_shape(shape), value=value, dtype=wanted)
 
 
@@ -182,7 +183,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     value = as_operand(value)
     if len(value.shape):
         raise ShapeError(f"fill needs a scalar value. Got shape {value.shape}.")
-    return broadcast_p(value, shape=as_shape(dims, "dims"))
+    return broadcast_p(fillable(value, dims), shape=as_shape(dims, "dims"))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -194,7 +195,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     value = as_operand(fill_value)
     if dtype is not None:
         value = cast(value, dtype)
-    return broadcast_p(value, shape=as_shape(shape))
+    return broadcast_p(fillable(value, shape), shape=as_shape(shape))
+
+
+def fillable(value: Any, shape: Any) -> Any:
+    """Return a tensor such that filling a shape with it is recorded; see `for_shape`."""
+    if type(value) is not Tensor or value.node is not None:
+        return value
+    array = for_shape(value.array, shape)
+    return value if array is value.array else wrap(array)
 
 
 def eye(

@@ -110,6 +110,8 @@ class Building:
         # A weak reference: what is dropped before its turn need not be built.
         self._job = Job(partial(_built, weakref.ref(self)))
         self.is_started = False
+        self.calls_before_start = 0
+        """How many calls run unfused before the build starts."""
         check_recorded(self.recorded)
 
     def make(self) -> Program | None:
@@ -202,6 +204,9 @@ class Building:
         """Run the form that is ready; see `Program`."""
         if self._job.is_done:
             return self.settled()(inputs)
+        if self.calls_before_start:
+            self.calls_before_start -= 1
+            return self.unfused(inputs)
         self.start()
         with foreground(self._job):
             return self.unfused(inputs)

@@ -1,4 +1,4 @@
-"""Explain a function: why its calls were recorded, and why calls ran eagerly."""
+"""Explain a function: why its calls were recorded or not, and why calls ran eagerly."""
 
 from __future__ import annotations
 
@@ -80,10 +80,16 @@ class Explanation:
     """The recordings of a function and its eager calls; printing it shows a table."""
 
     def __init__(
-        self, name: str, recordings: Sequence[RecordingNote], eager: dict[str, int]
+        self,
+        name: str,
+        recordings: Sequence[RecordingNote],
+        made: Sequence[RecordingNote],
+        eager: dict[str, int],
     ) -> None:
         self.name = name
         self.recordings = tuple(recordings)
+        self.made = tuple(made)
+        """The programs for other sizes that were made from recordings, without the Python code."""
         self.eager_calls = eager
         """How many calls ran eagerly, by reason."""
 
@@ -91,7 +97,7 @@ class Explanation:
         lines = [f"function {self.name!r}"]
         if self.recordings:
             head = ("recording", "because", "recorded in", "state", "built in", "calls", "steps")
-            lines += _table([head, *map(_row, self.recordings)])
+            lines += _table([head, *map(_row, (*self.recordings, *self.made))])
         else:
             lines.append("not recorded yet")
         if self.eager_calls:
@@ -103,7 +109,7 @@ class Explanation:
 def _row(note: RecordingNote) -> tuple[str, ...]:
     built, calls, steps = note.build_seconds, note.calls, note.steps
     return (
-        str(note.number),
+        str(note.number) if note.number else "none",
         note.reason,
         f"{note.seconds:.3f} s",
         note.state,
@@ -124,6 +130,7 @@ class History:
     def __init__(self) -> None:
         self._count = 0
         self._notes: list[RecordingNote] = []
+        self._made: list[RecordingNote] = []
         self._eager: dict[str, int] = {}
         self._last: dict[str, str] = {}
         """The description of the arguments of the last recording."""
@@ -157,9 +164,17 @@ class History:
             return latest.guards.change() or "a list or an attribute of an object changed"
         return "a tape tracks other arguments" if is_known else changes(self._last, now)
 
-    def note_buildings(self, seconds: float, buildings: Sequence[Building]) -> None:
-        """Note how long the last recording took, and the programs that come from it."""
-        self._notes[-1].set_result(seconds, buildings)
+    def note_buildings(
+        self, seconds: float, buildings: Sequence[Building], made_from: str = ""
+    ) -> None:
+        """Note how long the last recording took, and the programs that come from it.
+
+        If there was none, `made_from` says from which recordings the programs were made.
+        """
+        note = RecordingNote(0, made_from) if made_from else self._notes[-1]
+        note.set_result(seconds, buildings)
+        if made_from:
+            self._made = [*self._made[1 - MOST_RECORDINGS :], note]
 
     def note_eager(self, reason: str) -> None:
         """Count a call that runs eagerly."""
@@ -168,4 +183,4 @@ class History:
 
     def explanation(self, name: str) -> Explanation:
         """Return what is known, as a readable object."""
-        return Explanation(name, self._notes, dict(self._eager))
+        return Explanation(name, self._notes, self._made, dict(self._eager))

@@ -22,6 +22,7 @@ from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.ops.creation import ones_like
 from tapegrad.ops.random.generator import skipping_draws
+from tapegrad.program.argument_writes import NotesWrites
 from tapegrad.program.building import Building, Runnable, latest
 from tapegrad.program.graph.graph import Graph, Value
 from tapegrad.program.graph.initial_draws import (
@@ -44,6 +45,9 @@ from tapegrad.program.result_structure import (
 )
 
 Python = Callable[..., Any]
+
+OUTSIDE = "a tape tracks a tensor from outside"
+"""Why a call runs eagerly."""
 
 
 @contextmanager
@@ -168,6 +172,13 @@ class FirstCall:
         """Whether the call drew no initial values of variables, which later calls do not draw."""
         self.seconds = seconds
         """How long the recording took."""
+        self.obstacle = ""
+        """Why such calls run eagerly, "" if they need not."""
+        self.made_from = ""
+        """From which recordings it was made, "" if it was recorded."""
+        self.whole: Graph | None = None
+        """The graph of later calls, forward and backward, until the first call is done."""
+        self.both: RecordedBoth | None = None
 
     def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
         """Run the Python code eagerly, because the programs cannot be used.
@@ -198,7 +209,7 @@ class FirstCall:
 
     def _let_go(self) -> None:
         self._recording.let_go()
-        self._recorded = None
+        self._recorded = self.whole = self.both = None
 
 
 class WholeTape(GradientTape):
@@ -209,7 +220,7 @@ class WholeTape(GradientTape):
         return super().follows_variable(variable, node)
 
 
-class _Pulled(NamedTuple):
+class Pulled(NamedTuple):
     """The gradients from the tape inside the recording.
 
     `seeded` are the positions of the differentiated results, `variables` the numbers of the
@@ -244,18 +255,58 @@ def record_forward_backward(
             if tracked:
                 tape.watch(tracked)
             args, kwargs = nest.pack_sequence_as(structure, inside)
-            result = python_function(*args, **kwargs)
+            noting = NotesWrites(python_function)
+            result = noting(*args, **kwargs)
         flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
         outputs = [array for leaf in flat for array in arrays_of(leaf)]
         kept, recording.kept = recording.kept, None
         cut = len(recording.calls)
         pulled = _pull_back(recording, tape, flat, tracked, stack)
     del tape
+    both = RecordedBoth(recording, result, flat, outputs, kept, cut, pulled)
+    programs, first = programs_of(both, structure, leaves, flags, name, start)
+    # The tapes record each write to an argument. A tensor from outside that they track is usually
+    # another one at the next call.
+    if noting.has_written:
+        first.obstacle = "it writes to an argument under a tape"
+    elif programs.guards.track(stack):
+        first.obstacle = OUTSIDE
+    return programs, first
+
+
+class RecordedBoth(NamedTuple):
+    """A recorded call with its backward pass."""
+
+    recording: Recording
+    result: Any
+    flat: list[Any]
+    """The leaves of the result."""
+    outputs: list[Any]
+    """The arrays in them."""
+    kept: dict[int, Any]
+    """The arrays of the calls by the numbers of their values."""
+    cut: int
+    """The number of calls before the backward pass."""
+    pulled: Pulled | None
+
+
+def programs_of(
+    both: RecordedBoth,
+    structure: Any,
+    leaves: list[Any],
+    flags: Sequence[bool],
+    name: str,
+    start: float,
+    guards: Guards | None = None,
+) -> tuple[ForwardBackward, FirstCall]:
+    """Return the programs of a recorded call, and its first result."""
+    recording, result, flat, outputs, kept, cut, pulled = both
     read, written = recording.finish()
     grads = [] if pulled is None else [a for grad in pulled.grads for a in arrays_of(grad)]
     everything = recording.graph([*outputs, *grads], read, written)
     is_special = draws_only_once(everything, recording.initial, recording.made)
     whole = everything if is_special else without_initial_draws(everything, recording.initial)
+    tensors = [leaf for leaf in leaves if type(leaf) is Tensor]
     split = _SplitGraph(whole, len(tensors), len(outputs), cut)
     variables = recording.variables
     skipped = skipped_draws(everything, recording.initial)
@@ -268,8 +319,9 @@ def record_forward_backward(
 
     first = FirstCall(recording, recorded, draws, is_special, perf_counter() - start)
     first.is_like_later = whole is everything
+    first.whole, first.both = whole, both
     try:
-        guards = Guards(recording)
+        guards = guards or Guards(recording)
         entry = Entry(Building(split.forward, variables, name), result, flat, variables, guards)
         backward = None
         if pulled is not None:
@@ -282,7 +334,7 @@ def record_forward_backward(
 
 def _pull_back(
     recording: Recording, tape: GradientTape, flat: list[Any], tracked: list[Any], stack: Stack
-) -> _Pulled | None:
+) -> Pulled | None:
     """Run the backward pass, with ones as cotangents, from the results that the tape recorded."""
     made = [leaf for leaf in flat if type(leaf) is Tensor]
     seeded = [k for k, y in enumerate(made) if y.node is not None and tape.token in y.node.tokens]
@@ -300,7 +352,7 @@ def _pull_back(
         del recording.inputs[count:]
         del recording.calls[cut:]
         return None
-    return _Pulled(grads, seeded, [variable.number for variable in variables])
+    return Pulled(grads, seeded, [variable.number for variable in variables])
 
 
 def _tracked_variables(recording: Recording, made: list[Tensor], stack: Stack) -> list[Variable]:
@@ -334,7 +386,7 @@ class _SplitGraph:
         self.forward = replace(whole, inputs=self._inputs, calls=whole.calls[:cut], outputs=outs)
 
     def backward_program(
-        self, pulled: _Pulled, flags: list[bool], variables: list[Variable], name: str
+        self, pulled: Pulled, flags: list[bool], variables: list[Variable], name: str
     ) -> BackwardProgram | None:
         """Return the backward half as a program; None if a forward result depends on it."""
         whole, numbers = self._whole, [variable.number for variable in variables]

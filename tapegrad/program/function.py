@@ -18,7 +18,6 @@ from typing import Any
 from tapegrad.autodiff.batching import current_frame
 from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
-from tapegrad.core.out_of_memory import readable
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
@@ -27,17 +26,20 @@ from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.argument_writes import NotesWrites, check_writable, store_writes
+from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.building import is_waiting
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
+from tapegrad.program.families.families import Families
 from tapegrad.program.forward_backward import (
+    OUTSIDE,
     FirstCall,
     ForwardBackward,
     NoProgram,
     record_forward_backward,
 )
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
+from tapegrad.program.memory_budget import budget_warning, check_budget
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -47,12 +49,13 @@ from tapegrad.program.outer_tape import (
     tracked_flags,
 )
 from tapegrad.program.program import Program
-from tapegrad.program.program_cache import EagerKeys, ProgramCache, keep_program
+from tapegrad.program.program_cache import EagerKeys, ProgramCache, is_used_once, keep_program
 from tapegrad.program.record import branches  # noqa: F401  # lets tapegrad.cond see recordings
 from tapegrad.program.record.arguments import (
     Args,
     CannotRecord,
     Kwargs,
+    arrays_in,
     flatten_call,
     is_numeric,
     key_of,
@@ -67,8 +70,6 @@ from tapegrad.program.recorded_call import RecordedCall
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
-
-OUTSIDE = "a tape tracks a tensor from outside"
 
 
 class Function:
@@ -103,6 +104,7 @@ class Function:
         """The programs of first calls that differ from later calls, which record again."""
         self._first_under_tapes: ProgramCache[ForwardBackward] = ProgramCache()
         self._eager_keys = EagerKeys()
+        self._families = Families()
         self._gradient: Function | None = None
         self._history = History()
         self._changed_tensors = 0
@@ -227,12 +229,12 @@ class Function:
             return self._record(key, leaves, args, kwargs)
         if entry.written_arguments:
             return self._run_and_write(entry, leaves, args, kwargs)
-        return entry.run(_arrays(leaves))
+        return entry.run(arrays_in(leaves))
 
     def _run_and_write(self, entry: Entry, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run a program that writes to its arguments."""
         check_writable(entry.written_arguments, nest.flatten((args, kwargs)), leaves)
-        return store_writes(entry.run(_arrays(leaves)), leaves)
+        return store_writes(entry.run(arrays_in(leaves)), leaves)
 
     def _run_eagerly(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
         self._history.note_eager(reason)
@@ -262,28 +264,29 @@ class Function:
         is_built = True
         if programs is None:
             with recording_alone():
-                self._note_recording(args, kwargs, key, tape_key)
-                noting = NotesWrites(self.python_function)
+                call = (args, kwargs)
+                made = self._families.programs(tape_key, call, leaves, self._name, self._parameters)
                 try:
-                    programs, first = record_forward_backward(
-                        noting, (args, kwargs), leaves, flags, stack, self._name
-                    )
+                    if made is None:
+                        self._note_recording(args, kwargs, key, tape_key)
+                        programs, first = record_forward_backward(
+                            self.python_function, call, leaves, flags, stack, self._name
+                        )
+                    else:
+                        programs, first = made
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
                     return error.args[0].run_again(self.python_function, args, kwargs)
-                # The tapes record each write to an argument. A tensor from outside that they track
-                # is usually another one at the next call.
-                reason = "it writes to an argument under a tape" if noting.has_written else ""
-                if programs.guards.track(stack):
-                    reason = reason or OUTSIDE
-                if reason:
-                    self._eager_keys.add(tape_key, reason)
+                if first.obstacle:
+                    self._eager_keys.add(tape_key, first.obstacle)
                     return first.run_again(self.python_function, args, kwargs)
                 try:
                     is_built = self._build_both(tape_key, programs, first)
                 except Exception as error:
                     self._give_up(key, error)
                     return first.run_again(self.python_function, args, kwargs)
+                if made is None:
+                    self._families.add_programs(tape_key, leaves, first, programs.guards)
             caches = (self._first_under_tapes, self._forward_backward)
             keep_program(tape_key, programs, first.draws_only_once, *caches)
         elif programs.guards.track(stack):
@@ -295,10 +298,10 @@ class Function:
             reason = "a tape tracks a variable that it assigns to, or its result is sparse"
             return self._run_eagerly(reason, args, kwargs)
         if first is None:
-            result, rest = programs.entry.run_all(_arrays(leaves))
+            result, rest = programs.entry.run_all(arrays_in(leaves))
         else:
             with silence():  # effects happened while it was recorded
-                result, rest = first.run(programs.entry, is_built, _arrays(leaves))
+                result, rest = first.run(programs.entry, is_built, arrays_in(leaves))
         if not tracked.is_needed:
             return result
         owner = self.python_function.owner if isinstance(self.python_function, Method) else None
@@ -311,18 +314,13 @@ class Function:
         buildings = [programs.entry.building]
         if programs.backward is not None:
             buildings.append(programs.backward.building)
-        self._history.note_buildings(first.seconds, buildings)
+        self._history.note_buildings(first.seconds, buildings, first.made_from)
         for building in buildings:
             building.report = weakref.WeakMethod(self._note_failure)
-        if self._is_used_once(key, first.draws_only_once, self._first_under_tapes, seconds):
+        is_once = is_used_once(key, first.draws_only_once, self._first_under_tapes)
+        if seconds is not None and (is_once or first.made_from):
             return False
         return programs.build(seconds)
-
-    def _is_used_once(
-        self, key: Any, is_special: bool, cache: ProgramCache[Any], seconds: float | None
-    ) -> bool:
-        """Whether a program need not be built, since the second call records again."""
-        return seconds is not None and is_special and key not in cache.latest
 
     def _patience(self, recording: float) -> float | None:
         """How many seconds a call waits for the build, None if it waits for its end.
@@ -428,7 +426,7 @@ class Function:
         return self._history.explanation(self._name)
 
     def _warn(self, message: str) -> None:
-        if message not in self._warned:
+        if message and message not in self._warned:
             self._warned.add(message)
             warnings.warn(f"function {self._name!r}: {message}", stacklevel=level_outside())
 
@@ -438,17 +436,25 @@ class Function:
             entry = self._entries.find(key)
             if entry is not None:  # another thread has recorded it
                 return self._call(args, kwargs)
-            self._note_recording(args, kwargs, key)
-            return self._record_alone(key, leaves, args, kwargs)
+            made = self._families.call(key, leaves, args, kwargs, self._parameters)
+            return self._record_alone(key, leaves, args, kwargs, made)
 
-    def _record_alone(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
-        call = RecordedCall(self.python_function, leaves, args, kwargs)
+    def _record_alone(
+        self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs, made: RecordedCall | None
+    ) -> Any:
+        if made is None:
+            self._note_recording(args, kwargs, key)
+        call = made or RecordedCall(self.python_function, leaves, args, kwargs)
         try:
             try:
                 first, is_built = self._build(key, call)
             except Exception as error:
+                if made is not None:
+                    return self._record_alone(key, leaves, args, kwargs, None)
                 self._give_up(key, error)
                 return call.finish(is_forced=True)[1]
+            if made is None:
+                self._families.add(key, leaves, call)
             if not is_built:
                 is_done, result = call.finish(is_forced=call.later is not call.graph)
                 if is_done:
@@ -461,7 +467,7 @@ class Function:
         with silence():
             if first.written_arguments:
                 return self._run_and_write(first, leaves, args, kwargs)
-            return first.run(_arrays(leaves))
+            return first.run(arrays_in(leaves))
 
     def _build(self, key: Any, call: RecordedCall) -> tuple[Entry, bool]:
         """Keep the program of a recorded call; return what this call runs, and if it is ready.
@@ -471,9 +477,11 @@ class Function:
         budget, guards, seconds = self._memory_budget, call.guards(), self._patience(call.seconds)
         entry = call.entry(call.later, guards, self._name, budget)
         entry.building.report = weakref.WeakMethod(self._note_failure)
-        self._history.note_buildings(call.seconds, [entry.building])
+        self._history.note_buildings(call.seconds, [entry.building], call.made_from)
         first, is_built = entry, False
-        if not self._is_used_once(key, call.is_special, self._first, seconds):
+        # Many sizes occur only once, so the second call with a size of a family starts the build.
+        is_once = is_used_once(key, call.is_special, self._first)
+        if seconds is None or not (is_once or call.made_from):
             is_built = entry.building.build(seconds)
             if call.later is not call.graph:
                 is_built = seconds is None
@@ -484,14 +492,7 @@ class Function:
         return first, is_built
 
     def _check_budget(self, entry: Entry) -> None:
-        budget = self._memory_budget
-        peak = 0 if budget is None else entry.program.memory().peak
-        if budget is not None and peak > budget:
-            self._warn(
-                f"its intermediate values need {readable(peak)}, more than its "
-                f"memory budget of {readable(budget)}. Wrap parts of it in "
-                "recompute_grad, or use smaller batches."
-            )
+        self._warn(budget_warning(entry.building, self._memory_budget))
 
     def _check_outside_tensors(self, cache: ProgramCache[Any], key: Any, eager_key: Any) -> None:
         """Run calls with this key eagerly from now on if a tensor from outside keeps changing."""
@@ -526,8 +527,7 @@ class Function:
         warning = self._history.note_recording(
             described, cache.latest.get(now), now in special.latest, is_known
         )
-        if warning:
-            self._warn(warning)
+        self._warn(warning)
         self._check_outside_tensors(cache, now, key)
 
 
@@ -540,10 +540,6 @@ class FunctionOfObject(Function):
     def __signature__(self) -> inspect.Signature:
         method: Any = self.python_function
         return inspect.signature(method.function)
-
-
-def _arrays(leaves: list[Any]) -> list[Any]:
-    return [leaf.array for leaf in leaves if type(leaf) is Tensor]
 
 
 def function(
@@ -565,6 +561,9 @@ def function(
     program without the Python code, so side effects such as `print` happen once. Reading a value
     while recording (`float(x)`, `if x > 0`) is an error.
 
+    One program serves all sizes: two or three recordings that differ in the lengths of axes only
+    suffice for all lengths, unless the Python code depends on them, e.g. by `range(len(x))`.
+
     `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
     or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
     values need more bytes than `memory_budget`, elementwise values are recomputed instead of
@@ -580,10 +579,7 @@ def function(
     9.0
     """
     jit_compile = jit_compile if jit is None else jit
-    if memory_budget is not None and (type(memory_budget) is not int or memory_budget <= 0):
-        raise ArgumentError(
-            f"memory_budget must be a positive int, a number of bytes. Got {memory_budget!r}."
-        )
+    check_budget(memory_budget)
     if func is None:
         return functools.partial(
             function,

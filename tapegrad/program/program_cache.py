@@ -92,6 +92,11 @@ class ProgramCache(Generic[Item]):
             self._watches[key] = watches
 
 
+def is_used_once(key: Any, is_special: bool, first: ProgramCache[Any]) -> bool:
+    """Whether a program need not be built, since the second call records again."""
+    return is_special and key not in first.latest
+
+
 def keep_program(
     key: Any, program: Any, is_special: bool, first: ProgramCache[Any], usual: ProgramCache[Any]
 ) -> None:
@@ -99,7 +104,7 @@ def keep_program(
 
     If the second call is special too, so is every call.
     """
-    if is_special and key not in first.latest:
+    if is_used_once(key, is_special, first):
         first.add(key, program)
     else:
         first.drop(key)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tapegrad.core.values import nest
+from tapegrad.core.values.sizes import SizeNotes
+from tapegrad.core.values.variable import Variable
 from tapegrad.program.argument_writes import (
     NotesWrites,
     WithWrites,
@@ -25,16 +27,39 @@ from tapegrad.program.graph.initial_draws import (
 )
 from tapegrad.program.record.arguments import Args, Kwargs
 from tapegrad.program.record.guards import Guards
-from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt
+from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt, without_arrays
+
+
+class Outcome(NamedTuple):
+    """What a recorded call has beside its graph, without arrays."""
+
+    variables: Mapping[int, Variable]
+    structure: Any
+    """The structure of the result, with None for the leaves."""
+    leaves: Sequence[Any]
+    size_notes: SizeNotes
+
+    @property
+    def writes_arguments(self) -> bool:
+        return type(self.structure) is WithWrites
 
 
 class RecordedCall:
     """The graph and the result of a recorded call; nothing is assigned yet."""
 
     def __init__(
-        self, python_function: Callable[..., Any], leaves: list[Any], args: Args, kwargs: Kwargs
+        self,
+        python_function: Callable[..., Any],
+        leaves: list[Any],
+        args: Args,
+        kwargs: Kwargs,
+        guards: Guards | None = None,
+        made_from: str = "",
     ) -> None:
         start = perf_counter()
+        self._guards = guards
+        self.made_from = made_from
+        """From which recordings it was made, "" if it was recorded."""
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
             result = NotesWrites(python_function)(*new_args, **new_kwargs)
@@ -53,7 +78,16 @@ class RecordedCall:
         self.seconds = perf_counter() - start
 
     def guards(self) -> Guards:
-        return Guards(self._recording)
+        """Return what the program assumes: what was read here, or by an earlier recording."""
+        if self._guards is None:
+            self._guards = Guards(self._recording)
+        return self._guards
+
+    def outcome(self) -> Outcome:
+        """Return what recordings for other sizes are compared with."""
+        leaves = [without_arrays(leaf) for leaf in self._flat]
+        structure = nest.pack_sequence_as(self._result, [None] * len(leaves))
+        return Outcome(self._recording.variables, structure, leaves, self._recording.size_notes)
 
     def entry(self, graph: Graph, guards: Guards, name: str, budget: int | None) -> Entry:
         """Return the entry of a program, which is not built yet."""

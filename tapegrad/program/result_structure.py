@@ -9,6 +9,7 @@ from typing import Any
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.values import nest
 from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.sizes import plain_sizes
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.argument_writes import WithWrites
@@ -169,7 +170,7 @@ def plain_leaf(leaf: Any) -> Any:
     A slice of a variable is such a tensor.
     """
     is_other = isinstance(leaf, Tensor) and type(leaf) is not Tensor
-    return wrap(leaf.array, leaf.node) if is_other else leaf
+    return wrap(leaf.array, leaf.node) if is_other else plain_sizes(leaf)
 
 
 def arrays_of(leaf: Any) -> Sequence[Any]:

@@ -36,8 +36,9 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("building",),
         ("result_structure",),
         ("forward_backward",),
-        ("outer_tape",),
+        ("outer_tape", "program_cache", "recorded_call"),
         ("loops",),
+        ("families",),
     ),
 }
 

@@ -39,6 +39,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.nest",
         "values.dtypes",
         "values.operator_types",
+        "values.sizes",
         "arena",
         "argument_checks",
         "call_site",

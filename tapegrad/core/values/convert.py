@@ -14,10 +14,11 @@ from tapegrad.core.values import host
 from tapegrad.core.values.dlpack import import_array, is_elsewhere
 from tapegrad.core.values.dtypes import numpy_dtype, refuse_unsupported
 from tapegrad.core.values.shared import copy_of, make_private, share
+from tapegrad.core.values.sizes import Size, SizeRatio
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
-NUMBERS = frozenset({float, int, bool, complex})
+NUMBERS = frozenset({float, int, bool, complex, Size, SizeRatio})
 """Python numbers, which adapt to the dtype of the other operand."""
 
 _KIND_ORDER = "biufc"

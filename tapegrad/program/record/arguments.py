@@ -59,6 +59,11 @@ def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
     return [leaf if type(leaf) in _KNOWN else _as_tensor(leaf) for leaf in leaves]
 
 
+def arrays_in(leaves: list[Any]) -> list[Any]:
+    """Return the arrays of the tensors among the leaves: the inputs of the program."""
+    return [leaf.array for leaf in leaves if type(leaf) is Tensor]
+
+
 def take_shared(leaves: list[Any]) -> list[Tensor]:
     """Replace tensors with memory of other libraries by ordinary ones; return those replaced.
 
@@ -137,7 +142,7 @@ def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         else:
             parts.append(_static(position, leaf))
     if kwargs or not _is_flat(args):
-        parts.append(_structure((args, kwargs)))
+        parts.append(structure_of((args, kwargs)))
     return tuple(parts)
 
 
@@ -176,23 +181,23 @@ def _is_hashable(leaf: Any) -> bool:
     return True
 
 
-def _structure(value: Any) -> Any:
-    """The containers of a nested value without the leaves."""
+def structure_of(value: Any) -> Any:
+    """Return a key of the containers of a nested value without the leaves."""
     kind = type(value)
     if kind in nest.LEAF_TYPES:
         return None
     if kind is tuple or kind is list:
-        return (kind, *[_structure(child) for child in value])
+        return (kind, *[structure_of(child) for child in value])
     if kind is not dict and not nest.is_nested(value):
         return None
     if isinstance(value, Mapping):
         # The order counts: the function may iterate over the entries.
         keys = [key if type(key) is str else exact_key(key) for key in value]
-        return (kind, *keys, *[_structure(value[key]) for key in value])
+        return (kind, *keys, *[structure_of(value[key]) for key in value])
     notes = None
     if hasattr(kind, "__tf_flatten__"):
         notes = _static(0, value.__tf_flatten__()[0])
-    return (kind, notes, *[_structure(child) for child in nest.children(value)])
+    return (kind, notes, *[structure_of(child) for child in nest.children(value)])
 
 
 class Identity:

@@ -7,7 +7,7 @@ and an interrupted recording has changed nothing.
 
 The attribute `array` of tensors is a property at that time, too. It finds the tensors that the
 function did not compute itself, such as those of a closure. Likewise the attributes that the thread
-reads of layers, optimizers and modules are noted.
+reads of layers, optimizers and modules are noted, and what it does with the sizes of tensors.
 
 Outside of recordings all of them are plain attributes, which cost nothing more.
 """
@@ -22,11 +22,13 @@ from typing import Any
 
 from tapegrad.core.call_site import call_site
 from tapegrad.core.observed import Observed
+from tapegrad.core.values.sizes import Size, plain_sizes
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
 from tapegrad.ops.indexing.views import WRITE_GUARDS
 from tapegrad.program.record.recording import Recorded, Recording, current_recording, set_recording
+from tapegrad.program.record.size_reads import noting_size_reads
 
 _variable_array: Any = Variable.__dict__["array"]
 _tensor_array: Any = Tensor.__dict__["array"]
@@ -102,6 +104,7 @@ def _update_attributes() -> None:
     """
     with _lock:
         _active.difference_update([one for one in [*_active] if one.closed])
+        noting_size_reads(bool(_active))
         if not _active:
             _set_attributes(_variable_array, _tensor_array, {})
         else:  # also those that are set, since an interrupt may have left some of them unset
@@ -123,8 +126,10 @@ _set: Any = Observed.__setattr__
 
 def _set_noted(self: Observed, name: str, value: Any) -> None:
     """Write an attribute of an observed object while a function is recorded."""
-    _set(self, name, value)
     recording = current_recording()
+    if type(value) is Size and recording is not None:
+        recording.size_notes.pin(plain_sizes(value))  # whoever reads it cannot follow it
+    _set(self, name, plain_sizes(value))
     if recording is not None:
         recording.note_write(self, name)
 

@@ -26,6 +26,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
 from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
 from tapegrad.core.values.device import backend_for
+from tapegrad.core.values.sizes import SizeNotes, plain_sizes
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
@@ -188,6 +189,8 @@ class Recording:
         """The condition of the branch that is being recorded, None outside of branches."""
         self.obstacle = ""
         """Why no program can replay the recording, "" if there is no reason."""
+        self.size_notes = SizeNotes(weakref.WeakMethod(self.adopted_inside))
+        """What the user's code did with the lengths of axes."""
         self._count = 0
         self._known: dict[int, Value] = {}
 
@@ -321,6 +324,10 @@ class Recording:
             return value
         return Recorded(value, self.constant(value), self)
 
+    def adopted_inside(self, value: Any) -> Any:
+        """Return an array as a constant while this is the active recording."""
+        return self.adopted(value) if current_recording() is self else value
+
     def constant(self, array: Array) -> Value:
         """Register an array from outside, which the program keeps."""
         known = self._known.get(id(array))
@@ -355,6 +362,27 @@ class Recording:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
         return wrapped if many else wrapped[0]
+
+    def repeat(
+        self, call: Call, operands: Sequence[Any], params: dict[str, Any], shapes: Sequence[Any]
+    ) -> list[Recorded] | None:
+        """Make a call of another recording and record it; None if a result has another shape."""
+        arrays = [o.array if type(o) is Recorded else o for o in operands]
+        result = call.primitive.kernel(call.array_type)(*arrays, **params)
+        results = tuple(result) if isinstance(result, tuple | list) else (result,)
+        values = []
+        for value, array, shape in zip(call.results, results, shapes, strict=True):
+            if array.shape != shape or array.dtype != value.dtype:
+                return None
+            self._count += 1
+            values.append(Value(self._count, shape, value.dtype, value.device))
+        given = tuple([self._operand(o) for o in operands])
+        aliases = _share_memory(results, arrays)
+        rest = (call.array_type, aliases, call.region, call.site, call.function)
+        self.calls.append(Call(call.primitive, given, params, tuple(values), *rest))
+        if self.kept is not None:
+            self.kept.update((value.number, array) for value, array in zip(values, results))
+        return [Recorded(array, value, self) for array, value in zip(results, values)]
 
     def note_host_read(self) -> None:
         """Remember that a function has read a value here, so that no program can replay it."""
@@ -457,6 +485,9 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
             inner = _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
+            if recording.size_notes.is_read:
+                operands = tuple([plain_sizes(operand) for operand in operands])
+                params = {key: plain_sizes(value) for key, value in params.items()}
             return recording.run(primitive, operands, params)
 
         return kernel

@@ -66,6 +66,15 @@ class Parameters:
                 found[f"the number of entries of {name}"] = str(len(leaves))
         return found
 
+    def axis_names(self, args: Args, kwargs: Kwargs, leaves: Sequence[Any]) -> list[str]:
+        """Return, for each axis of each tensor among the leaves, the name of its argument."""
+        described = self.described(args, kwargs)
+        names = [name for name in described if not name.startswith("the number of entries of ")]
+        if len(names) != len(leaves):
+            names = [f"argument {k}" for k in range(len(leaves))]
+        tensors = [(name, leaf) for name, leaf in zip(names, leaves) if type(leaf) is Tensor]
+        return [name for name, tensor in tensors for _ in tensor.shape]
+
 
 def _is_default(value: Any, default: Any) -> bool:
     return value is default or (

@@ -1,0 +1,1 @@
+"""One program for all sizes: recordings that differ in sizes only become a template."""
