@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import cupy
 
@@ -72,19 +71,17 @@ def _empty(shape: tuple[int, ...], spec: Any) -> Array:
     return cupy.empty(shape, spec.dtype)
 
 
-_graphs: WeakKeyDictionary[Any, dict[Any, Captured]] = WeakKeyDictionary()
-
-
 def _captured(body: Any, backwards: bool) -> Captured:
     """Return the run of some rounds as CUDA graphs, of the form of the body that runs now."""
-    known, key = _graphs.setdefault(body, {}), (backwards, id(body.form))
-    if key not in known:
+    key = (backwards, id(body.form))
+    if key not in body.prepared:
 
         def run(inputs: Sequence[Array], _: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
             return body.run_rounds(inputs, ROUNDS, backwards, _empty), ()
 
-        known[key] = capture(run, [], [])
-    return known[key]
+        body.prepared[key] = capture(run, [], [])
+    captured: Captured = body.prepared[key]
+    return captured
 
 
 KERNELS = by_name(counted_loop)

@@ -57,6 +57,8 @@ class Body(InnerProgram):
         self.layout = layout
         self.recorded = tidied(graph)
         self._compiled: _Round | None = None
+        self.prepared: dict[Any, Any] = {}
+        """What a backend keeps with the body, such as graphs of its rounds."""
 
     def __repr__(self) -> str:
         return f"<body of {len(self.recorded.calls)} calls>"
