@@ -9,51 +9,68 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
+from types import FrameType
 
 
 class _GcPause:
     """A context that may be entered several times; the collector resumes when the last one ends.
 
     Several threads may be in it. A forked process goes on with the thread that forked it, and the
-    collector resumes there if only other threads had paused it.
+    collector resumes there if only other threads had paused it. An interrupt may come between the
+    start of the context and its block, so that it never ends: such a pause is over as soon as the
+    context is used again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entered: dict[int, int] = {}
-        """How often each thread has entered."""
+        self._entered: dict[int, list[FrameType]] = {}
+        """The frames of each thread that have entered."""
         self._was_on = False
 
     def __enter__(self) -> None:
-        me = threading.get_ident()
+        frame = sys._getframe(1)
         with self._lock:
-            if not self._entered:
+            self._drop_abandoned(frame)
+            if gc.isenabled() or not self._entered:
                 self._was_on = gc.isenabled()
                 gc.disable()
-            self._entered[me] = self._entered.get(me, 0) + 1
+            self._entered.setdefault(threading.get_ident(), []).append(frame)
 
     def __exit__(self, *_: object) -> None:
-        me = threading.get_ident()
+        frame = sys._getframe(1)
         with self._lock:
-            self._entered[me] -= 1
-            if not self._entered[me]:
-                del self._entered[me]
-                self._resume()
+            mine = self._entered.get(threading.get_ident(), [])
+            if frame in mine:
+                mine.remove(frame)
+            self._drop_abandoned(frame)
 
-    def _resume(self) -> None:
-        if self._was_on and not self._entered:
+    def _drop_abandoned(self, frame: FrameType) -> None:
+        """Forget frames and threads that have ended, and resume if no others have entered."""
+        stack: list[FrameType] = []
+        below: FrameType | None = frame
+        while below is not None:
+            stack.append(below)
+            below = below.f_back
+        me, alive = threading.get_ident(), {thread.ident for thread in threading.enumerate()}
+        kept = {
+            thread: [one for one in frames if thread != me or one in stack]
+            for thread, frames in self._entered.items()
+            if thread == me or thread in alive
+        }
+        was_paused = bool(self._entered)
+        self._entered = {thread: frames for thread, frames in kept.items() if frames}
+        if was_paused and not self._entered and self._was_on:
             gc.enable()
 
     def start_child(self) -> None:
         """Forget the parent's other threads, which do not exist in a forked process."""
         self._lock = threading.Lock()
         me = threading.get_ident()
-        others = [thread for thread in self._entered if thread != me]
-        for thread in others:
-            del self._entered[thread]
-        if others:
-            self._resume()
+        self._entered = {thread: frames for thread, frames in self._entered.items() if thread == me}
+        if not self._entered and self._was_on:
+            gc.enable()
 
 
 gc_paused = _GcPause()

@@ -334,6 +334,21 @@ def test_the_collector_works_while_a_program_is_built(
     assert gc.isenabled()
 
 
+def test_a_pause_that_an_interrupt_kept_from_ending_is_over_with_the_next_one() -> None:
+    def interrupted() -> None:
+        gc_paused.__enter__()  # the interrupt comes before the block
+
+    assert gc.isenabled()
+    interrupted()
+    assert not gc.isenabled()
+    with gc_paused:
+        assert not gc.isenabled()
+        with gc_paused:
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_the_collector_works_in_a_process_that_was_forked_while_another_thread_had_paused_it() -> (
     None
