@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
 
-from tapegrad_cupy.kernels.loops.examples import SPACES, example
+from tapegrad.core.trace.loop import ZEROS, Along
+from tapegrad_cupy.kernels.loops.examples import SPACES, example, shifted_example
 from tapegrad_cupy.kernels.loops.geometry import geometry
 from tapegrad_cupy.kernels.loops.schedule import schedule
 from tapegrad_cupy.kernels.loops.source import loop_source
@@ -52,3 +54,21 @@ def test_every_element_is_visited(label, dtype, is_aligned):
         assert (results * walk.width, steps) == (kept, reduced)
         assert (groups - 1) * plan.lanes < results <= groups * plan.lanes
     assert (plan.parts - 1) * per_part < steps <= plan.parts * per_part
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_zeros_outside_of_a_window_do_not_depend_on_the_strides(axis):
+    """An array that was broadcast has a stride of 0 along the axis that is padded."""
+    shape, dtype = (6, 8), np.dtype("float64")
+    loop = shifted_example(shape, (), dtype)
+    wrapped, padded = loop.inputs
+    along = (Along(0), Along(1, 0, 1, ZEROS, -2, 5))
+    padded = padded if axis == 0 else replace(padded, shape=(6, 5), window=along)
+    strides = [(64, 8), (0, 8) if axis == 0 else (40, 0)]
+    walk = geometry(replace(loop, inputs=(wrapped, padded)), strides, aligned=True)
+
+    text = loop_source(loop, walk, schedule(walk, loop.writes), [None])
+
+    size = 6 if axis == 0 else 5
+    assert f"+ -2ll; {'there' if axis == 0 else 'inside'} =" in text
+    assert f"m >= 0 && m < {size}ll" in text

@@ -18,12 +18,13 @@ def window_lines(geometry: Geometry, i: int, stored: str, computed: str) -> list
         f"{{ i64 at = {window.first};",
         "bool there = true;",
     ]
+    # The step of an array that repeats its entries is 0, but outside of the window are zeros.
     for d, step in enumerate(steps[:-1]):
-        if step:
+        if step or d in window.moved:
             lines += _moved(f"(i64)c{d}", window.moved.get(d), f"at += m * {step}ll;", "there")
     lines += ["#pragma unroll", f"for (int j = 0; j < {width}; ++j) {{", "bool inside = there;"]
     lines.append("i64 place = at;")
-    if steps[-1]:
+    if steps[-1] or last in window.moved:
         index = f"(i64)c{last} * {width} + j"
         use = f"place += m * {steps[-1]}ll;"
         lines += _moved(index, window.moved.get(last), use, "inside")
