@@ -231,6 +231,36 @@ def test_loops_inside_loops() -> None:
     check(function, array(6, 5, 2, 3), loops=2)
 
 
+def test_writes_to_the_results_of_a_loop_change_nothing_else() -> None:
+    """A stack of results and what the gradient reads are one memory, and so are passed values."""
+    weights = tf.Variable(array(3, 3))
+
+    def function(x: Any, h: Any) -> Any:
+        def step(state: Any, y: Any) -> Any:
+            return tf.sin(state[0] @ weights) * 0.5 + y, state[1] * 1.0
+
+        with tf.GradientTape() as tape:
+            tape.watch([x, h])
+            states, passed = tf.scan(step, x, (h, h))
+            last = tf.foldl(lambda state, y: state * 1.0, x, h)
+            states[2], last[0], passed[1] = x[0] * 5.0, 9.0, 7.0
+            loss = tf.reduce_sum(states**2) + tf.reduce_sum(last * h) + tf.reduce_sum(passed)
+        return loss, last, passed, h * 2.0, tape.gradient(loss, [x, h, weights])
+
+    check(function, array(6, 2, 3), array(2, 3), loops=4)
+
+
+def test_a_while_loop_that_never_runs_returns_other_arrays() -> None:
+    def function(x: Any) -> Any:
+        y = tf.sin(x)
+        start = (y.copy(),)
+        (z,) = tf.while_loop(lambda z: tf.reduce_sum(z) > 1e9, lambda z: (z * 2.0,), start)
+        z[0] = 5.0
+        return y, z
+
+    check(function, array(4), loops=1)
+
+
 def test_custom_gradients_and_stopped_gradients_inside_a_loop() -> None:
     @tf.custom_gradient
     def doubled(x: Any) -> Any:

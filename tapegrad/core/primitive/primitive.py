@@ -112,6 +112,8 @@ class Primitive:
         """Whether results may not depend on some values of the operands, such as infinities."""
         self.poles = False
         """Whether slopes are infinite at some finite points: all sweeps guard the rules."""
+        self.joins_results = False
+        """Whether several results may share memory, so that none may be overwritten."""
         self.overwriting: Callable[..., Any] | None = None
         """Like `forward`, but may write the result over the first operand, which is not needed."""
         self.kernels: dict[type, Callable[..., Any]] = {}

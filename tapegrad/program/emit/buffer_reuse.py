@@ -128,11 +128,13 @@ def _makers(steps: Sequence[Any], parts: Sequence[int]) -> dict[int, int]:
 
 
 def _needed_elsewhere(graph: Graph, steps: Sequence[Any]) -> set[int]:
-    """Numbers of results, and of values that have views, which may be read later."""
+    """Numbers of results, and of values that share memory with others, which may be read later."""
     kept = {value.number for value in graph.results}
     for step in steps:
         if isinstance(step, Call) and step.aliases:
             kept.update(value.number for value in (*step.reads, *step.results))
+        elif isinstance(step, Call) and step.primitive.joins_results:
+            kept.update(value.number for value in step.results)
     return kept
 
 

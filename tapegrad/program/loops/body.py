@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tapegrad.core.backend.registry import find_backend
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
-from tapegrad.program.graph.graph import Graph, InnerProgram, Value
+from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
-from tapegrad.program.program import Program, specialized_kernels
+from tapegrad.program.program import Program, common_backend, specialized_kernels
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,8 @@ class Body(InnerProgram):
     @cached_property
     def program(self) -> Program:
         """The compiled program of one round, which is built on first use."""
-        return _OneRound(self.recorded, *_optimized(self.recorded), [], [])
+        backend = common_backend(self.recorded)
+        return _OneRound(self.recorded, optimized(self.recorded, backend), backend, [], [])
 
     def compile(self) -> None:
         """Run the compiled program from now on."""
@@ -108,6 +108,7 @@ class _Round:
     ) -> None:
         self._graph, self._steps, self._kernels = graph, steps, kernels
         self.layout, self.specs = layout, graph.outputs[layout.carried :]
+        self.carried_specs = graph.outputs[: layout.carried]
         self.places = _places(graph, layout)
         targets = [*self.places.before.values(), *[layout.carried + k for k in self.places.alone]]
         self.targets = targets
@@ -125,12 +126,23 @@ class _Round:
         made = {v.number for step in written for v in getattr(step, "targets", ()) if v is not None}
         self.copied = [place for place, slot in enumerate(slots) if slot.number not in made]
         """The places, among `targets`, whose arrays the caller has to fill."""
+        self.borrowed = _borrowed(graph, steps, layout)
+        """The carried values that may share memory with what the loop is given."""
         self.run: Run = to_python(replace(graph, inputs=(*graph.inputs, *slots)), written, kernels)
 
     @cached_property
     def run_alone(self) -> Any:
         run = to_python(self._graph, self._steps, self._kernels)
         return lambda arrays: run(arrays, ())[0]
+
+
+def _borrowed(graph: Graph, steps: Sequence[Step], layout: Layout) -> list[int]:
+    """Return the positions of new carried values that are inputs or constants, or views of them."""
+    given = {value.number for value in graph.inputs} | set(graph.constants)
+    for step in steps:
+        if isinstance(step, Call) and step.aliases and any(v.number in given for v in step.reads):
+            given.update(value.number for value in step.results)
+    return [k for k in range(layout.carried) if graph.outputs[k].number in given]
 
 
 def _written_to(step: Step, numbers: dict[int, int], slots: Sequence[Value]) -> Step:
@@ -180,9 +192,3 @@ class _OneRound(Program):
     def kernels(self) -> Any:
         """Kernels compiled for the shapes of their calls, by the position of their step."""
         return specialized_kernels(self.steps, self._capabilities.specializer)
-
-
-def _optimized(graph: Graph) -> tuple[Graph, Any]:
-    found = {id(backend): backend for backend in (find_backend(c.array_type) for c in graph.calls)}
-    backend = next(iter(found.values())) if len(found) == 1 else None
-    return optimized(graph, backend), backend

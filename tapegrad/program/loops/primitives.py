@@ -11,6 +11,7 @@ from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
 from tapegrad.program.loops.body import Body
+from tapegrad.program.loops.rounds import Empty, copied_array
 
 MOST_ROUNDS = 10_000_000
 """The rounds after which a loop without `maximum_iterations` counts as endless."""
@@ -18,15 +19,16 @@ MOST_ROUNDS = 10_000_000
 
 def _counted(xp: Any, *operands: Any, body: Body, length: int, backwards: bool) -> tuple[Any, ...]:
     """Run a body `length` times; return the last carried values, then the stacks."""
-    return body.run_rounds(
-        operands, length, backwards, lambda shape, spec: _empty(xp, shape, spec, operands[0])
-    )
+    return body.run_rounds(operands, length, backwards, _maker(xp, operands))
 
 
-def _empty(xp: Any, shape: tuple[int, ...], spec: Any, like: Any) -> Any:
+def _maker(xp: Any, operands: Sequence[Any]) -> Empty:
+    """Return the function that makes arrays of the library of the operands."""
     # Another library than NumPy has dtypes of its own.
-    is_own = isinstance(like.dtype, np.dtype)
-    return xp.empty(shape, dtype=spec.dtype if is_own else getattr(xp, spec.dtype.name))
+    is_own = isinstance(operands[0].dtype, np.dtype)
+    return lambda shape, spec: xp.empty(
+        shape, dtype=spec.dtype if is_own else getattr(xp, spec.dtype.name)
+    )
 
 
 def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple[Any, ...]:
@@ -38,7 +40,13 @@ def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple
     while _goes_on(carried[0], done, most):
         carried = body([*carried, *shared])[:count]
         done += 1
-    return tuple(carried)
+    # The operands of a loop may be overwritten while its results are in use.
+    empty, form = _maker(xp, operands), body.form
+    borrowed = form.borrowed if done else range(count)
+    return tuple([
+        copied_array(array, form.carried_specs[k], empty) if k in borrowed else array
+        for k, array in enumerate(carried)
+    ])  # fmt: skip
 
 
 def _conditional_gradient(
@@ -82,3 +90,5 @@ conditional_loop_p = Primitive("conditional_loop", _conditional, many=True, diff
 conditional_loop_gradient_p = Primitive(
     "conditional_loop_gradient", _conditional_gradient, many=True, differentiable=False
 )
+for _loop_p in (counted_loop_p, conditional_loop_p, conditional_loop_gradient_p):
+    _loop_p.joins_results = True

@@ -39,7 +39,17 @@ def run_rounds(
         carried = [*results[:first]]
         for place, slot in zip(shifted, slots):
             carried[place] = slot
+    # Entries of stacks would keep the stacks alive, and the operands of a loop may be overwritten.
+    for place in {*shifted, *one.borrowed}:
+        carried[place] = copied_array(carried[place], one.carried_specs[place], empty)
     return (*carried, *_stacks(places, held, alone, length, backwards, layout.made))
+
+
+def copied_array(array: Array, spec: Value, empty: Empty) -> Array:
+    """Return a copy of an array."""
+    copy = empty(spec.shape, spec)
+    copy[...] = array
+    return copy
 
 
 def _stacks(
