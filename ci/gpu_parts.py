@@ -33,8 +33,8 @@ FILES_ON_THE_HOST = tuple(
         "bench_reports", "bench_results", "bench_scripts", "bench_workloads", "casts_ahead",
         "compute_gradient", "extend", "faces", "function", "generic_kernels", "interop",
         "interrupts", "memory_info", "nest", "optimizers", "optimizers_in_functions",
-        "sweep_as_on_a_device", "transfers", "translation", "translation_table", "wrong_calls",
-        "zoo", "zoo_contenders", "zoo_record",
+        "sweep_as_on_a_device", "transfers", "translation", "translation_of_loops",
+        "translation_table", "wrong_calls", "zoo", "zoo_contenders", "zoo_record", "zoo_reports",
     )
 )  # fmt: skip
 

@@ -205,10 +205,15 @@ def check_recorded(graph: Graph) -> None:
         )
 
 
-def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | None) -> Program:
+def common_backend(graph: Graph) -> Backend | None:
+    """Return the backend of all calls, None if there are several or none."""
     # A backend may have several array types, e.g. NumPy's scalars.
     backends = {id(found): found for found in (find_backend(c.array_type) for c in graph.calls)}
-    backend = next(iter(backends.values())) if len(backends) == 1 else None
+    return next(iter(backends.values())) if len(backends) == 1 else None
+
+
+def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | None) -> Program:
+    backend = common_backend(graph)
     recorded = tidied(graph)
     check_recorded(replace(recorded, obstacle=graph.obstacle))
     checkpoint()

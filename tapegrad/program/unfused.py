@@ -6,13 +6,18 @@ It needs no passes and no compiler, so it is ready at once, and it computes the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.emit.lowering import Run
 from tapegrad.program.failed_replay import explained
-from tapegrad.program.graph.graph import Graph, Value, last_uses, without_dead_calls
+from tapegrad.program.graph.graph import (
+    Graph,
+    Value,
+    last_uses,
+    without_dead_calls,
+    without_unused_values,
+)
 from tapegrad.program.replay import Reading, Replay
 
 _Step = tuple[Callable[..., Any], list[int], dict[str, Any], list[int], bool, list[int]]
@@ -24,16 +29,7 @@ def pruned(graph: Graph) -> Graph:
 
     The variables are those of `tidied`, which takes four times as long.
     """
-    graph = without_dead_calls(graph)
-    used = {value.number for call in graph.calls for value in call.reads}
-    used |= {value.number for value in graph.results}
-    kept = {
-        number: value
-        for number, value in graph.variables.items()
-        if value.number in used or number in graph.written
-    }
-    constants = {number: a for number, a in graph.constants.items() if number in used}
-    return replace(graph, variables=kept, constants=constants)
+    return without_unused_values(without_dead_calls(graph))
 
 
 class Unfused:

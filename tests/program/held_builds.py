@@ -55,3 +55,15 @@ def program_that_runs(function: Any) -> Any:
     """What calls of a function with one program run at the moment."""
     (entry,) = function._entries.values()
     return entry._program
+
+
+def drawing_body() -> Any:
+    """Return a function whose first call draws the initial value of a variable."""
+    made: list[Any] = []
+
+    def body() -> Any:
+        if not made:
+            made.append(tf.Variable(tf.random.normal([2])))
+        return made[0] + tf.random.normal([2])
+
+    return body

@@ -21,7 +21,13 @@ from tapegrad.core.gc_pause import gc_paused
 from tapegrad.program import building
 from tapegrad.program.passes import pipeline
 from tapegrad.program.program import Program
-from tests.program.held_builds import PATIENCE, HeldBuilds, program_that_runs, state
+from tests.program.held_builds import (
+    PATIENCE,
+    HeldBuilds,
+    drawing_body,
+    program_that_runs,
+    state,
+)
 
 
 @pytest.fixture
@@ -175,21 +181,11 @@ def test_an_argument_is_written_by_both_forms(builds: HeldBuilds) -> None:
 
 
 def test_initial_values_are_drawn_once(builds: HeldBuilds) -> None:
-    def make() -> Any:
-        made: list[Any] = []
-
-        def body() -> Any:
-            if not made:
-                made.append(tf.Variable(tf.random.normal([2])))
-            return made[0] + tf.random.normal([2])
-
-        return body
-
     tf.random.set_seed(5)
-    eager = make()
+    eager = drawing_body()
     expected = [eager().numpy() for _ in range(4)]
     tf.random.set_seed(5)
-    f = tf.function(make())
+    f = tf.function(drawing_body())
     found = [f().numpy(), f().numpy()]
     builds.finish()
     found += [f().numpy(), f().numpy()]

@@ -9,6 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.program.explanation import MOST_REASONS, MOST_RECORDINGS, History
+from tests.program.held_builds import drawing_body
 
 
 def reasons(function: Any) -> list[str]:
@@ -177,21 +178,11 @@ def test_compile_records_and_changes_nothing(capsys: pytest.CaptureFixture[str])
 
 
 def test_compile_draws_initial_values_once() -> None:
-    def make() -> Any:
-        made: list[Any] = []
-
-        def body() -> Any:
-            if not made:
-                made.append(tf.Variable(tf.random.normal([2])))
-            return made[0] + tf.random.normal([2])
-
-        return body
-
     tf.random.set_seed(5)
-    eager = make()
+    eager = drawing_body()
     expected = [eager().numpy() for _ in range(3)]
     tf.random.set_seed(5)
-    f = tf.function(make())
+    f = tf.function(drawing_body())
     f.compile()
     found = [f().numpy() for _ in range(3)]
 

@@ -144,6 +144,19 @@ def without_dead_calls(graph: Graph) -> Graph:
     return replace(graph, calls=tuple(reversed(kept)))
 
 
+def without_unused_values(graph: Graph) -> Graph:
+    """Remove the variables that nothing reads or writes, and the constants that nothing reads."""
+    used = {value.number for call in graph.calls for value in call.reads}
+    used |= {value.number for value in graph.results}
+    kept = {
+        number: value
+        for number, value in graph.variables.items()
+        if value.number in used or number in graph.written
+    }
+    constants = {number: a for number, a in graph.constants.items() if number in used}
+    return replace(graph, variables=kept, constants=constants)
+
+
 def without_repeated_calls(graph: Graph) -> Graph:
     """Merge equal calls (common subexpression elimination)."""
     same: dict[int, Value] = {}

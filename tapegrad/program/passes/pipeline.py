@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from tapegrad.core.backend.protocol import Backend
@@ -15,6 +14,7 @@ from tapegrad.program.graph.graph import (
     with_early_constants,
     without_dead_calls,
     without_repeated_calls,
+    without_unused_values,
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.constants import with_known_constants
@@ -56,13 +56,4 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
 
 def tidied(graph: Graph) -> Graph:
     """Return the graph without dead calls, repeated calls and unused variables."""
-    graph = without_dead_calls(without_repeated_calls(graph))
-    used = {value.number for call in graph.calls for value in call.reads}
-    used |= {value.number for value in graph.results}
-    kept = {
-        number: value
-        for number, value in graph.variables.items()
-        if value.number in used or number in graph.written
-    }
-    constants = {number: a for number, a in graph.constants.items() if number in used}
-    return renumbered(replace(graph, variables=kept, constants=constants))
+    return renumbered(without_unused_values(without_dead_calls(without_repeated_calls(graph))))
