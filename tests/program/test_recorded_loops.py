@@ -250,15 +250,29 @@ def test_writes_to_the_results_of_a_loop_change_nothing_else() -> None:
     check(function, array(6, 2, 3), array(2, 3), loops=4)
 
 
-def test_a_while_loop_that_never_runs_returns_other_arrays() -> None:
-    def function(x: Any) -> Any:
-        y = tf.sin(x)
-        start = (y.copy(),)
-        (z,) = tf.while_loop(lambda z: tf.reduce_sum(z) > 1e9, lambda z: (z * 2.0,), start)
-        z[0] = 5.0
-        return y, z
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_loop_returns_arrays_of_its_own(is_counted: bool) -> None:
+    """Also values that its body passes on unchanged, and those of a loop without a round."""
 
-    check(function, array(4), loops=1)
+    def function(x: Any, h: Any) -> Any:
+        if is_counted:
+            return tf.foldl(lambda state, y: (state[0], state[1] + y), x, (h, h))
+        return tf.while_loop(
+            lambda a, b: tf.reduce_sum(b) > 1e9, lambda a, b: (a, b * 2.0), (h, x[0])
+        )
+
+    compiled = tf.function(function)
+    with tf.device("cpu"):
+        x, h = tf.ones((6, 3), "float64"), tf.ones(3, "float64")
+        compiled(x, h)
+        graph = compiled.program(x, h).graph
+    (call,) = [call for call in graph.calls if "loop" in call.primitive.name]
+    operands = [np.ones(value.shape, value.dtype) for value in call.reads]
+    operands = [np.zeros_like(a) if a.dtype == bool else a for a in operands]
+
+    results = call.primitive.kernel(np.ndarray)(*operands, **call.params)
+
+    assert not any(np.shares_memory(one, other) for one in results for other in operands)
 
 
 def test_custom_gradients_and_stopped_gradients_inside_a_loop() -> None:
