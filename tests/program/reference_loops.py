@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import WRAPS, ZEROS, JoinedLoops, Loop
+from tapegrad.core.trace.loop import WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput
 from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
 
@@ -48,15 +48,28 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
         np.broadcast_to(_as_seen(np.asarray(array), read, loop.shape), loop.shape)
         for array, read in zip(arrays, loop.inputs, strict=True)
     ]
+    for stage in loop.stages:
+        value = np.expand_dims(_reduced(stage, seen, loop.shape), stage.axes)
+        seen.append(np.broadcast_to(value.astype(stage.dtype), loop.shape))
     found = []
     for output in loop.outputs:
-        value = np.broadcast_to(value_of(output.expression, seen), loop.shape)
         if output.combine is not None:
-            value = COMBINE[output.combine].reduce(value, axis=output.axes)
-            if output.finish is not None:
-                value = value_of(output.finish, [value])
+            value = _reduced(output, seen, loop.shape)
+        else:
+            value = np.broadcast_to(value_of(output.expression, seen), loop.shape)
+            if output.axes:  # one value per row
+                value = value[
+                    tuple(0 if k in output.axes else slice(None) for k in range(value.ndim))
+                ]
         found.append(np.array(value, output.dtype).reshape(output.shape))
     return found
+
+
+def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    assert output.combine is not None
+    value = np.broadcast_to(value_of(output.expression, seen), shape)
+    value = COMBINE[output.combine].reduce(value, axis=output.axes)
+    return value if output.finish is None else value_of(output.finish, [value])
 
 
 def _as_seen(array: Any, read: Any, shape: tuple[int, ...]) -> Any:
@@ -94,6 +107,9 @@ class Reference:
 
     def source(self, run: Any) -> None:
         return None
+
+    def takes_stages(self, rows: int, length: int) -> bool:
+        return True
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

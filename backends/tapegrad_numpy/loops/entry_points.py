@@ -23,6 +23,9 @@ class CLoopCompiler:
     windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
+    def takes_stages(self, rows: int, length: int) -> bool:
+        return False
+
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.
         from tapegrad_numpy.loops import compile as c_compiler

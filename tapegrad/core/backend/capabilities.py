@@ -101,6 +101,9 @@ class LoopCompiler(Protocol):
         behind one of the others.
         """
 
+    def takes_stages(self, rows: int, length: int) -> bool:
+        """Whether loops with stages over so many rows of this length are faster than several."""
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

@@ -1,7 +1,9 @@
 """Loops: the intermediate representation of a fused kernel.
 
 A loop runs over the elements of an iteration space. Each output is an expression of one element,
-which is stored for every element or reduced along some axes. Backends compile loops.
+which is stored for every element or reduced along some axes. A loop with stages passes over each
+of its rows several times, because later passes read what earlier ones reduced, as in a softmax.
+Backends compile loops.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ class LoopOutput:
     combine: str | None = None
     """None to store one value per element of the space, else one of COMBINATIONS."""
     axes: tuple[int, ...] = ()
-    """The axes of the space, in order, that are reduced."""
+    """The axes of the space, in order, that are reduced.
+
+    An output that is not reduced has axes if the loop has stages and one value per row is stored.
+    """
     finish: Expression | None = None
     """An expression of the reduced value, which is its input 0."""
 
@@ -83,16 +88,25 @@ class Loop:
     shape: Shape
     inputs: tuple[LoopInput, ...]
     outputs: tuple[LoopOutput, ...]
+    stages: tuple[LoopOutput, ...] = ()
+    """Reductions that later stages and the outputs read, along the last axes of the space.
+
+    A row is what is reduced to one value. To expressions the finished value of stage k is the input
+    at position `len(inputs) + k`. A stage reads earlier stages only. In a loop with stages no output
+    is reduced. The expression of an output per row reads stages, and inputs that are constant along
+    the row.
+    """
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The reduced axes, () if no output is reduced."""
-        return next((output.axes for output in self.outputs if output.combine), ())
+        """The reduced axes, () if nothing is reduced."""
+        reduced = (*self.stages, *self.outputs)
+        return next((output.axes for output in reduced if output.combine), ())
 
     @property
     def writes(self) -> bool:
         """Whether an output stores a value for every element."""
-        return any(output.combine is None for output in self.outputs)
+        return any(output.combine is None and not output.axes for output in self.outputs)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ class PythonLoopCompiler:
     joins = True
     windows: frozenset[str] = frozenset()
 
+    def takes_stages(self, rows: int, length: int) -> bool:
+        return True
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]
 
@@ -76,11 +79,21 @@ def run(loop: Loop, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         np.broadcast_to(array.reshape(read.seen), loop.shape)
         for array, read in zip(arrays, loop.inputs, strict=True)
     ]
+    for stage in loop.stages:
+        rows = np.reshape(_output(stage, loop.shape, inputs), _kept(loop.shape, stage.axes))
+        inputs.append(np.broadcast_to(rows, loop.shape))
     return [_output(output, loop.shape, inputs) for output in loop.outputs]
+
+
+def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape with a length of 1 along some axes."""
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
 
 def _output(output: LoopOutput, shape: tuple[int, ...], inputs: Sequence[np.ndarray]) -> Any:
     dtype = output.expression.dtype
+    if output.combine is None and output.axes:  # one value per row, at its first element
+        shape = _kept(shape, output.axes)
     values = np.empty(shape, dtype)
     with np.errstate(all="ignore"):
         for index in np.ndindex(*shape):

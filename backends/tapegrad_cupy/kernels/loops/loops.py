@@ -118,6 +118,9 @@ class CudaLoopCompiler:
     joins = True
     windows = frozenset({"flip", "roll", "unslice"})
 
+    def takes_stages(self, rows: int, length: int) -> bool:
+        return False
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]
 
