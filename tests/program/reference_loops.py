@@ -39,7 +39,8 @@ def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
     if node.name == "astype":
         return np.asarray(operands[0]).astype(node.dtype or node.weak)
     function = NAMES.get(node.name) or getattr(np, node.name, None)
-    return (function or PRIMITIVES[node.name].kernel(np.ndarray))(*operands)
+    with np.errstate(all="ignore"):
+        return (function or PRIMITIVES[node.name].kernel(np.ndarray))(*operands)
 
 
 def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
@@ -100,6 +101,10 @@ class Reference:
     dtypes = None
     complex_primitives = None
     joins = True
+    definitions = frozenset({
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
+        *("normalize_gradient", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+    })  # fmt: skip
     windows = WINDOWS
 
     def result_buffer(self, shape: Any, dtype: Any) -> None:

@@ -85,14 +85,14 @@ def test_a_product_in_between_keeps_loops_apart(target: Watching) -> None:
     assert kinds(steps) == ["loop", "matmul", "loop"]
 
 
-def test_what_reads_a_sum_does_not_run_with_it(target: Watching) -> None:
-    steps = steps_of(lambda x: x - tf.reduce_mean(x), draw(6))
+def test_what_reads_a_sum_along_first_axes_does_not_run_with_it(target: Watching) -> None:
+    steps = steps_of(lambda x: x - tf.reduce_mean(x, 0), draw(6, 3))
 
     assert kinds(steps) == ["mean", "loop"]
 
 
-def test_what_reads_a_sum_of_a_loop_does_not_run_with_it(target: Watching) -> None:
-    steps = steps_of(lambda x: tf.exp(x) - tf.reduce_mean(tf.exp(x)), draw(6))
+def test_what_reads_such_a_sum_of_a_loop_does_not_run_with_it(target: Watching) -> None:
+    steps = steps_of(lambda x: tf.exp(x) - tf.reduce_mean(tf.exp(x), 0), draw(6, 3))
 
     assert kinds(steps) == ["loop", "loop"]
     assert [output.combine for output in target.loops[0].outputs] == [None, "add"]  # type: ignore[union-attr]

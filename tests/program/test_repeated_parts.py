@@ -11,7 +11,8 @@ import tapegrad as tf
 from tapegrad.core.exact_key import exact_key
 from tapegrad.program.emit.lowering import to_python
 from tapegrad.program.fusion import repeated_parts
-from tapegrad.program.fusion.fusion import Fused, fused
+from tapegrad.program.fusion.fusion import fused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph import repetition
 from tapegrad.program.graph.graph import Call, Graph

@@ -20,6 +20,7 @@ class CLoopCompiler:
     dtypes = LOOP_DTYPES
     complex_primitives = COMPLEX_PRIMITIVES
     joins = False
+    definitions: frozenset[str] = frozenset()
     windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 

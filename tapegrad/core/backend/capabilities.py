@@ -101,6 +101,10 @@ class LoopCompiler(Protocol):
         behind one of the others.
         """
 
+    @property
+    def definitions(self) -> Collection[str]:
+        """Primitives that reduce rows and that loops compute faster by their definitions."""
+
     def takes_stages(self, rows: int, length: int) -> bool:
         """Whether loops with stages over so many rows of this length are faster than several."""
 

@@ -92,9 +92,9 @@ class Loop:
     """Reductions that later stages and the outputs read, along the last axes of the space.
 
     A row is what is reduced to one value. To expressions the finished value of stage k is the input
-    at position `len(inputs) + k`. A stage reads earlier stages only. In a loop with stages no output
-    is reduced. The expression of an output per row reads stages, and inputs that are constant along
-    the row.
+    at position `len(inputs) + k`. A stage reads earlier stages only. In a loop with stages no
+    output is reduced. The expression of an output per row reads stages, and inputs that are
+    constant along the row.
     """
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Graph, Value
 
 Step = Call | Fused | HorizontallyFused

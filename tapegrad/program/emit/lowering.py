@@ -9,8 +9,8 @@ from math import isfinite
 from typing import Any
 
 from tapegrad.core.backend.capabilities import LoopWriter
-from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Graph, Value, last_uses
 
 Run = Callable[[Sequence[Any], Sequence[Any]], tuple[tuple[Any, ...], tuple[Any, ...]]]

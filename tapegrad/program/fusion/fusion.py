@@ -1,29 +1,31 @@
 """Fuse elementwise calls, and reductions of their results, into loops.
 
-Calls over the same iteration space are merged unless another call must run between them. Cheap
-values of a smaller space are recomputed inside the loop that reads them instead of being stored.
+Calls over the same iteration space are merged unless another call must run between them. A call
+that reads a reduced value is merged with the reduction where a loop may pass over its rows several
+times (row_groups.py). Cheap values of a smaller space are recomputed inside the loop that reads
+them instead of being stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from tapegrad.core.trace.expression import Expression, array_input, constant
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.program.fusion.fusion_groups import Grouping
-from tapegrad.program.graph.formulas import (
-    COMBINING,
-    HEAVY,
-    formulas_of,
-    is_combining,
-    number_of,
-    weight_of,
+from tapegrad.program.fusion.loop_bodies import Body, Fused
+from tapegrad.program.fusion.row_groups import (
+    Seen,
+    TakesStages,
+    continues,
+    form_of,
+    without_stages,
 )
+from tapegrad.program.graph.formulas import HEAVY, is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
-from tapegrad.program.graph.iteration_spaces import is_view, seen_from, seen_through, space_of
-from tapegrad.program.graph.windows import Windowed, window_of, windowed_through
+from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
+from tapegrad.program.graph.windows import Windowed, window_of
 
 MOST_ARRAYS = 24
 """The most arrays that one loop reads and writes."""
@@ -40,22 +42,8 @@ CHEAP = 8
 MOST_READ = 2
 """The most arrays that are read to recompute a value."""
 
-Seen = Shape | Windowed
-"""How a loop reads a value: its shape among the axes of the space, or where it is elsewhere."""
-
 Takes = Callable[[Call], bool]
 """Whether a call may be part of a loop."""
-
-
-@dataclass(frozen=True)
-class Fused:
-    """A loop, the calls that it fuses, and the values that it reads and makes."""
-
-    loop: Loop
-    reads: tuple[Value, ...]
-    results: tuple[Value, ...]
-    calls: tuple[Call, ...]
-    effects = False
 
 
 class _Needs(NamedTuple):
@@ -67,14 +55,19 @@ class _Needs(NamedTuple):
 
 
 def fused(
-    graph: Graph, takes: Takes, cheap: int = CHEAP, windows: Collection[str] = ()
+    graph: Graph,
+    takes: Takes,
+    cheap: int = CHEAP,
+    windows: Collection[str] = (),
+    takes_stages: TakesStages = without_stages,
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
     Values of a weight up to `cheap` are recomputed where they are read. Loops read the operands of
-    the primitives in `windows` where these show them.
+    the primitives in `windows` where these show them, and pass several times over rows for which
+    `takes_stages` is true.
     """
-    plan = _Plan(graph, takes, cheap, windows)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -84,11 +77,17 @@ class _Plan:
     """Groups of calls; each group has one iteration space."""
 
     def __init__(
-        self, graph: Graph, takes: Takes, cheap: int, windows: Collection[str] = ()
+        self,
+        graph: Graph,
+        takes: Takes,
+        cheap: int,
+        windows: Collection[str],
+        takes_stages: TakesStages,
     ) -> None:
         self.graph = graph
         self._cheap = cheap
         self._windows = windows
+        self._takes_stages = takes_stages
         self._reads: dict[int, list[tuple[Value, Seen]]] = {}
         self.calls = graph.calls
         self.makers = {value.number: call for call in self.calls for value in call.results}
@@ -100,6 +99,10 @@ class _Plan:
         self.axes = [
             combined_axes(call) if combines else ()
             for call, combines in zip(self.calls, self.combines)
+        ]
+        self.spaces = [
+            space_of(self.full_shape(place)) if self.is_fusible(place) else ()
+            for place in range(len(self.calls))
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
@@ -124,10 +127,6 @@ class _Plan:
 
     def is_fusible(self, place: int) -> bool:
         return self.weights[place] is not None or self.combines[place]
-
-    def space(self, place: int) -> Shape:
-        """The iteration space of a fusible call."""
-        return space_of(self.full_shape(place))
 
     def full_shape(self, place: int) -> Shape:
         call = self.calls[place]
@@ -158,15 +157,31 @@ class _Plan:
         for place in range(len(self.calls)):
             if not self.is_fusible(place):
                 continue
-            space = self.space(place)
+            space = self.spaces[place]
             makers = [(self.places.get(v.number), seen) for v, seen in self.reads_of(place)]
             for maker, seen in makers:
                 # A loop cannot read what it has not finished.
-                if maker is not None and (self.combines[maker] or isinstance(seen, Windowed)):
+                if maker is not None and self._must_be_finished(maker, place, seen):
                     self.groups.keep_apart(maker, place)
             for maker, seen in makers:
-                if maker is not None and seen == space and self.weights[maker] is not None:
+                if maker is not None and self._may_be_merged(maker, seen, space):
                     self._try_to_merge(maker, place)
+
+    def _must_be_finished(self, maker: int, place: int, seen: Seen) -> bool:
+        """Whether a value must be complete before a call can read it."""
+        if isinstance(seen, Windowed):
+            return True
+        return self.combines[maker] and not continues(self, maker, place, seen, self._takes_stages)
+
+    def _may_be_merged(self, maker: int, seen: Seen, space: Shape) -> bool:
+        """Whether a call may be in the loop that makes one of its operands."""
+        if isinstance(seen, Windowed) or not self.is_fusible(maker):
+            return False
+        if seen == space and not self.combines[maker]:
+            return True
+        # Otherwise it is a value per row, made by a loop that reduces rows.
+        members = self.groups.members[self.groups.group_of(maker)]
+        return any(self.combines[member] for member in members)
 
     def merge_readers_of_one_value(self) -> None:
         """Merge groups that read the same value elementwise, so that it is read once."""
@@ -174,12 +189,32 @@ class _Plan:
         for place in range(len(self.calls)):
             if not self.is_fusible(place):
                 continue
-            space = self.space(place)
-            for value, seen in self.reads_of(place):
-                if seen == space and space:
-                    first = readers.setdefault((value.number, space), place)
-                    if not self._try_to_merge(first, place):
-                        readers[value.number, space] = place
+            space = self.spaces[place]
+            for number in self._read_whole(place) if space else ():
+                first = readers.setdefault((number, space), place)
+                if not self._try_to_merge(first, place):
+                    readers[number, space] = place
+
+    def _read_whole(self, place: int) -> list[int]:
+        """The values that a call reads elementwise, or from which it computes its operand again."""
+        reads, space = self.reads_of(place), self.spaces[place]
+        found = [value.number for value, seen in reads if seen == space]
+        if self.combines[place]:
+            operand = reads[0][0].number
+            maker, cost = self.places.get(operand), self._costs.get(operand)
+            if maker is not None and cost is not None and not self._are_together(maker, place):
+                found += [n for n in cost[1] if type(n) is int and self._space_of(n) == space]
+        return found
+
+    def _are_together(self, first: int, second: int) -> bool:
+        return self.groups.group_of(first) == self.groups.group_of(second)
+
+    def _space_of(self, number: int) -> Shape:
+        return space_of(self._shapes[number])
+
+    @cached_property
+    def _shapes(self) -> dict[int, Shape]:
+        return {v.number: v.shape for call in self.calls for v in (*call.reads, *call.results)}
 
     def _try_to_merge(self, first: int, second: int) -> bool:
         one, other = self.groups.group_of(first), self.groups.group_of(second)
@@ -188,10 +223,11 @@ class _Plan:
         if self.calls[first].region != self.calls[second].region:
             return False
         members = [*self.groups.members[one], *self.groups.members[other]]
-        axes = {self.axes[place] for place in members if self.combines[place]}
-        if len(axes) > 1 or sum(self.weights[place] or 1 for place in members) > MOST_WEIGHT:
+        if sum(self.weights[place] or 1 for place in members) > MOST_WEIGHT:
             return False
         if not self.groups.can_merge(one, other) or self._arrays(members) > MOST_ARRAYS:
+            return False
+        if form_of(self, members, self._takes_stages) is None:
             return False
         self.groups.merge(one, other)
         return True
@@ -215,7 +251,9 @@ class _Plan:
                 continue
             step: Call | Fused = calls[0]
             if len(members) > 1 or self._is_worth_a_loop(members[0], needed):
-                step = _Body(self, members, needed).fused(made)
+                form = form_of(self, members, self._takes_stages)
+                assert form is not None
+                step = Body(self, members, needed, form).fused(made)
                 if not step.reads:
                     found.extend(self._filled(step))
                     continue
@@ -300,102 +338,6 @@ class _Plan:
         return (weight if read else 0, frozenset(read))
 
 
-class _Body:
-    """The expressions of one group."""
-
-    def __init__(self, plan: _Plan, members: list[int], needed: set[int]) -> None:
-        self._plan = plan
-        self._members = set(members)
-        self._needed = needed
-        self._shape = plan.full_shape(members[0])
-        self._space = plan.space(members[0])
-        self._inputs: dict[tuple[int, Seen], int] = {}
-        self._values: list[Value] = []
-        self._found: dict[tuple[int, Seen], Expression] = {}
-
-    def fused(self, made: list[Value]) -> Fused:
-        """Return the group as a loop that makes these values."""
-        outputs = tuple(self._output(value) for value in made)
-        inputs = [_input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
-        calls = tuple(self._plan.calls[place] for place in sorted(self._members))
-        loop = Loop(self._space, tuple(inputs), outputs)
-        return Fused(loop, tuple(self._values), tuple(made), calls)
-
-    def _output(self, value: Value) -> LoopOutput:
-        place = self._plan.places[value.number]
-        call = self._plan.calls[place]
-        if not self._plan.combines[place]:
-            return LoopOutput(self._expression(value, self._space), value.shape)
-        ((operand, seen),) = self._plan.reads_of(place)
-        finish = _mean_of_sum(call) if call.primitive.name == "mean" else None
-        return LoopOutput(
-            self._expression(operand, seen),
-            value.shape,
-            COMBINING[call.primitive.name],
-            self._plan.axes[place],
-            finish,
-        )
-
-    def _expression(self, value: Value, seen: Seen) -> Expression:
-        """The expression of a value with shape `seen` in this space; not recursive."""
-        waiting = [(value, seen)]
-        while waiting:
-            key = (waiting[-1][0].number, waiting[-1][1])
-            if key in self._found:
-                waiting.pop()
-                continue
-            missing = self._compute(*waiting[-1])
-            waiting.extend(missing)
-        return self._found[value.number, seen]
-
-    def _compute(self, value: Value, seen: Seen) -> list[tuple[Value, Seen]]:
-        """Store the expression of a value, or return the operands that are still missing."""
-        place = self._plan.places.get(value.number)
-        inside = place in self._members and not self._plan.combines[place or 0]
-        if (
-            place is None
-            or isinstance(seen, Windowed)
-            or not (inside or self._is_computed_again(value, place))
-        ):
-            self._found[value.number, seen] = self._read(value, seen)
-            return []
-        call = self._plan.calls[place]
-        reads = [(operand, _through(inner, seen)) for operand, inner in self._plan.reads_of(place)]
-        missing = [read for read in reads if (read[0].number, read[1]) not in self._found]
-        if missing:
-            return missing
-        arrays = iter([self._found[operand.number, inner] for operand, inner in reads])
-        operands = [
-            next(arrays, None) if isinstance(operand, Value) else operand
-            for operand in call.operands
-        ]
-        for result, formula in zip(call.results, formulas_of(call, operands)):
-            self._found[result.number, seen] = formula
-        return []
-
-    def _is_computed_again(self, value: Value, place: int) -> bool:
-        return self._plan.weights[place] is not None and self._plan.is_cheap(value, self._needed)
-
-    def _read(self, value: Value, seen: Seen) -> Expression:
-        index = self._inputs.setdefault((value.number, seen), len(self._inputs))
-        if index == len(self._values):
-            self._values.append(value)
-        return array_input(index, value.dtype)
-
-
-def _input(value: Value, seen: Seen) -> LoopInput:
-    if isinstance(seen, Windowed):
-        return LoopInput(value.shape, seen.seen, value.dtype, seen.window)
-    return LoopInput(value.shape, seen, value.dtype)
-
-
-def _through(inner: Seen, outer: Shape) -> Seen:
-    """Compose how a value is seen in a space with how that space is seen in another one."""
-    if isinstance(inner, Windowed):
-        return windowed_through(inner, outer)
-    return seen_through(inner, outer)
-
-
 def is_constant(call: Call) -> bool:
     """Whether a call fills an array with a constant."""
     return call.primitive.name == "full_like"
@@ -406,13 +348,3 @@ def combined_axes(call: Call) -> tuple[int, ...]:
     shape = call.reads[0].shape
     places = {axis: k for k, axis in enumerate(a for a, n in enumerate(shape) if n != 1)}
     return tuple(sorted(places[axis] for axis in call.params["axis"] if axis in places))
-
-
-def _mean_of_sum(call: Call) -> Expression:
-    """The expression of a mean, given the sum."""
-    shape, dtype = call.reads[0].shape, call.reads[0].dtype
-    count = 1
-    for axis in call.params["axis"]:
-        count *= shape[axis]
-    total: Any = array_input(0, dtype)
-    return Expression("divide", dtype, (total, constant(count, dtype)))

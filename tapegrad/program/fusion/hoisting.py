@@ -16,7 +16,7 @@ import numpy as np
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
-from tapegrad.program.fusion.fusion import Fused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.formulas import is_heavy, nodes_of
 from tapegrad.program.graph.graph import Call, Value
 
@@ -30,7 +30,7 @@ def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[
     """Loops without such an expression, by their ids: equal parts of a program share loops."""
     found: list[Step] = []
     for step in steps:
-        if isinstance(step, Fused) and prod(step.loop.shape) > 1 and id(step.loop) not in plain:
+        if isinstance(step, Fused) and _may_have_any(step) and id(step.loop) not in plain:
             before, split = _Hoisting(step, known, numbers).split()
             if split is step:
                 plain.add(id(step.loop))
@@ -38,6 +38,11 @@ def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[
             step = split
         found.append(step)
     return found
+
+
+def _may_have_any(step: Fused) -> bool:
+    """Whether to look at a loop. One with stages computes such expressions once per row."""
+    return prod(step.loop.shape) > 1 and not step.loop.stages
 
 
 class _Hoisting:

@@ -12,8 +12,8 @@ from typing import Any
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops
-from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.fusion_groups import Grouping
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Value
 
 
@@ -67,7 +67,7 @@ def fuse_horizontally(steps: Sequence[Call | Fused]) -> list[Call | Fused | Hori
 def _key(step: Fused) -> Any:
     """A key that is equal for loops that can be fused; None if a loop cannot be."""
     loop = step.loop
-    if any(output.combine for output in loop.outputs):
+    if loop.stages or any(output.combine for output in loop.outputs):
         return None
     kinds: list[Any] = []
     for value, read in zip(step.reads, loop.inputs):

@@ -16,14 +16,9 @@ from typing import Any
 
 from tapegrad.core.background import checkpoint
 from tapegrad.core.exact_key import exact_key
-from tapegrad.program.fusion.fusion import (
-    CHEAP,
-    MOST_READ,
-    Fused,
-    Takes,
-    fused,
-    is_constant,
-)
+from tapegrad.program.fusion.fusion import CHEAP, MOST_READ, Takes, fused, is_constant
+from tapegrad.program.fusion.loop_bodies import Fused
+from tapegrad.program.fusion.row_groups import TakesStages, without_stages
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -39,17 +34,21 @@ SHORTEST = 16
 
 
 def fused_in_parts(
-    graph: Graph, takes: Takes, cheap: int = CHEAP, windows: Collection[str] = ()
+    graph: Graph,
+    takes: Takes,
+    cheap: int = CHEAP,
+    windows: Collection[str] = (),
+    takes_stages: TakesStages = without_stages,
 ) -> list[Call | Fused]:
     """Return the steps in order, like `fused`; equal parts of a long program are fused once.
 
     To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
-        return fused(graph, takes, cheap, windows)
+        return fused(graph, takes, cheap, windows, takes_stages)
     ranges = _ranges(graph, takes)
     if len(ranges) == 1:
-        return fused(graph, takes, cheap, windows)
+        return fused(graph, takes, cheap, windows, takes_stages)
     steady = STEADY.intersection(windows)
     parts = _with_copies(graph, ranges, takes)
     last_part = _last_parts(graph, parts)
@@ -61,7 +60,7 @@ def fused_in_parts(
         key = part.key(takes)
         form = known.get(key)
         if form is None:
-            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, steady))
+            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, steady, takes_stages))
         found += form.steps_of(part)
     return found
 

@@ -11,8 +11,9 @@ from tapegrad.core.out_of_memory import readable
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
 from tapegrad.core.trace.loop import Loop
 from tapegrad.program.emit.lowering import CompiledLoop, Step
-from tapegrad.program.fusion.fusion import Fused, is_constant
+from tapegrad.program.fusion.fusion import is_constant
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.inspect.text import call_names, combined_words, counted_as, space_words
@@ -118,7 +119,8 @@ def _loop_kernel(step: CompiledLoop) -> Kernel:
 
 
 def _loop_words(fused: Fused) -> str:
-    combined = {combined_words(output) for output in fused.loop.outputs} - {""}
+    reduced = (*fused.loop.stages, *fused.loop.outputs)
+    combined = {combined_words(output) for output in reduced} - {""}
     words = f"{call_names(fused.calls)} over {space_words(fused.loop.shape)}"
     return "; ".join([words, *sorted(combined)])
 
@@ -133,10 +135,14 @@ def is_product(name: str) -> bool:
 
 
 def loop_flops(loop: Loop) -> int:
-    """Count one per operation and element, and one per reduced element."""
-    each = _operations([output.expression for output in loop.outputs])
+    """Count one per operation and element, and one per reduced element.
+
+    What a loop with stages computes once per row is counted for each element, too.
+    """
+    outputs = (*loop.stages, *loop.outputs)
+    each = _operations([output.expression for output in outputs])
     count = each * prod(loop.shape)
-    for output in loop.outputs:
+    for output in outputs:
         if output.combine is not None:
             count += prod(loop.shape)
         if output.finish is not None:

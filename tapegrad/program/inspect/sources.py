@@ -8,8 +8,8 @@ from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad.program.emit.lowering import CompiledLoop, Step, python_text
-from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.inspect.text import combined_words, horizontal_words, loop_words
 
@@ -42,14 +42,20 @@ def loop_text(step: CompiledLoop) -> str:
 
 
 def formulas_text(loop: Loop) -> str:
-    """Return the expressions of a loop, one statement per operation; a0, a1, ... are inputs."""
-    formulas = [output.expression for output in loop.outputs]
-    names = [f"a{place}" for place in range(len(loop.inputs))]
+    """Return the expressions of a loop, one statement per operation.
+
+    a0, a1, ... are inputs, s0, s1, ... stages and r0, r1, ... outputs.
+    """
+    outputs = (*loop.stages, *loop.outputs)
+    formulas = [output.expression for output in outputs]
+    stages = [f"s{place}" for place in range(len(loop.stages))]
+    names = [*[f"a{place}" for place in range(len(loop.inputs))], *stages]
     try:
         lines, results = statements(formulas, names)
     except UntraceableError:  # a dtype without a C type
         lines, results = [], [repr(formula) for formula in formulas]
-    for place, (result, output) in enumerate(zip(results, loop.outputs)):
+    targets = [*stages, *[f"r{place}" for place in range(len(loop.outputs))]]
+    for target, result, output in zip(targets, results, outputs):
         words = combined_words(output)
-        lines.append(f"r{place} = {result};{f'  // then the {words}' if words else ''}")
+        lines.append(f"{target} = {result};{f'  // then the {words}' if words else ''}")
     return "\n".join(lines)

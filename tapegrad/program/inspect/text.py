@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tapegrad.core.trace.loop import LoopOutput
 from tapegrad.program.emit.lowering import Step
-from tapegrad.program.fusion.fusion import Fused
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
+from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 
 _COMBINED = {"add": "sum", "multiply": "product", "maximum": "maximum", "minimum": "minimum"}
@@ -140,6 +140,9 @@ def _ends(fused: Fused, places: Mapping[int, int]) -> str:
         for value, output in zip(fused.results, fused.loop.outputs)
         if output.combine
     ]
+    if fused.loop.stages:
+        words = ", ".join(combined_words(stage) for stage in fused.loop.stages)
+        found.append(f"; after passes for the {words}")
     over = [value.number for value in fused.results if value.number in places]
     if over:
         numbers = ", ".join(f"%{number}" for number in over)

@@ -58,7 +58,7 @@ def _shortened(call: Call, makers: dict[int, Call]) -> Call:
     name = call.primitive.name
     if name in _PRODUCTS:
         return _with_transposes(call, makers)
-    if name in _REDUCTIONS and _combines_nothing(call):
+    if (name in _REDUCTIONS and _combines_nothing(call)) or _keeps_all(call):
         shape = call.results[0].shape
         call = replace(call, primitive=PRIMITIVES["reshape"], params={"shape": shape}, aliases=True)
         name = "reshape"
@@ -81,6 +81,15 @@ def _combines_nothing(call: Call) -> bool:
     (operand,), (result,) = call.reads, call.results
     lengths = [operand.shape[axis] for axis in call.params["axis"]]
     return operand.dtype == result.dtype and all(length == 1 for length in lengths)
+
+
+def _keeps_all(call: Call) -> bool:
+    """Whether an index such as `[:, None]`, or its gradient, keeps all elements in their order."""
+    if call.primitive.name not in ("slice", "unslice") or not call.results[0].size:
+        return False
+    steps = [part.step for part in call.params["index"] if isinstance(part, slice)]
+    is_forward = all(step is None or step > 0 for step in steps)
+    return is_forward and call.results[0].size == call.reads[0].size
 
 
 def _with_transposes(call: Call, makers: dict[int, Call]) -> Call:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tapegrad.core.backend.protocol import Backend
+from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.background import checkpoint
 from tapegrad.ops.products.fused import LEAST_WITH_SUMS
 from tapegrad.program.graph.graph import (
@@ -18,6 +19,7 @@ from tapegrad.program.graph.graph import (
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.constants import with_known_constants
+from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
@@ -48,6 +50,9 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
+    loops = None if backend is None else capabilities_of(backend.array_types[0]).loops
+    if loops is not None:
+        passes.append(partial(with_definitions, loops=loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

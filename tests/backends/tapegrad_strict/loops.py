@@ -39,6 +39,10 @@ class PythonLoopCompiler:
     dtypes = None
     complex_primitives = None
     joins = True
+    definitions = frozenset({
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
+        *("normalize_gradient", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+    })  # fmt: skip
     windows: frozenset[str] = frozenset()
 
     def takes_stages(self, rows: int, length: int) -> bool:

@@ -116,6 +116,7 @@ class CudaLoopCompiler:
     dtypes = None
     complex_primitives = None
     joins = True
+    definitions: frozenset[str] = frozenset()
     windows = frozenset({"flip", "roll", "unslice"})
 
     def takes_stages(self, rows: int, length: int) -> bool:

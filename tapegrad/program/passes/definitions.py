@@ -1,0 +1,222 @@
+"""Replace named reductions by their definitions, which loops compute with their neighbours.
+
+A softmax, for example, is a maximum, exponentials, a sum and a division. The definition is the
+generic kernel of the primitive, run on symbols that note the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
+from tapegrad.program.graph.dependence import unused_numbers
+from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+
+DTYPES = ("float32", "float64")
+"""Half precision is left to kernels that round once."""
+
+
+def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
+    """Replace the calls of `loops.definitions` whose rows a loop may pass over several times."""
+    names = loops.definitions
+    if not any(call.primitive.name in names for call in graph.calls):
+        return graph
+    numbers = unused_numbers(graph)
+    calls: list[Call] = []
+    for call in graph.calls:
+        is_defined = call.primitive.name in names and _has_rows(call, loops)
+        calls.extend((_defined(call, numbers) if is_defined else None) or (call,))
+    return replace(graph, calls=tuple(calls))
+
+
+def _has_rows(call: Call, loops: LoopCompiler) -> bool:
+    """Whether a call reduces its last axes, and a loop may pass over them several times."""
+    if {value.dtype.name for value in call.reads} - {*DTYPES} or call.region:
+        return False
+    shape = call.reads[0].shape
+    axes = _axes_of(call, len(shape))
+    if not axes or 0 in shape or axes != tuple(range(len(shape) - len(axes), len(shape))):
+        return False
+    return loops.takes_stages(prod(shape[: -len(axes)]), prod(shape[-len(axes) :]))
+
+
+def _axes_of(call: Call, rank: int) -> tuple[int, ...]:
+    axes = call.params.get("axis", call.params.get("axes"))
+    axes = (axes,) if isinstance(axes, int) else axes or ()
+    return tuple(sorted(axis % rank for axis in axes))
+
+
+def _defined(call: Call, numbers: Iterator[int]) -> list[Call] | None:
+    """Return the calls that a call stands for, None if its definition does anything else."""
+    noting = _Noting(call, numbers)
+    operands = [noting.symbol(x) if isinstance(x, Value) else x for x in call.operands]
+    assert call.primitive.forward is not None
+    try:
+        results = call.primitive.forward(noting, *operands, **call.params)
+    except (UntraceableError, AttributeError):
+        return None
+    return noting.calls_for(results if isinstance(results, tuple) else (results,))
+
+
+class _Symbol:
+    """A value of the graph with the operators of an array."""
+
+    def __init__(self, noting: _Noting, value: Value) -> None:
+        self._noting = noting
+        self.value = value
+        self.shape, self.dtype, self.ndim = value.shape, value.dtype, len(value.shape)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _operator(name: str, *, swapped: bool = False) -> Callable[..., _Symbol]:
+    def apply(self: _Symbol, other: Any) -> _Symbol:
+        return self._noting.by_element(name, *((other, self) if swapped else (self, other)))
+
+    return apply
+
+
+for _method, _name in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+}.items():  # fmt: skip
+    setattr(_Symbol, f"__{_method}__", _operator(_name))
+    setattr(_Symbol, f"__r{_method}__", _operator(_name, swapped=True))
+for _method, _name in {
+    "eq": "equal", "ne": "not_equal", "or": "logical_or", "and": "logical_and",
+}.items():  # fmt: skip
+    setattr(_Symbol, f"__{_method}__", _operator(_name))
+
+
+class _Noting:
+    """An array namespace whose functions note calls of primitives."""
+
+    def __init__(self, call: Call, numbers: Iterator[int]) -> None:
+        self._call, self._numbers = call, numbers
+        self._calls: list[Call] = []
+
+    def symbol(self, value: Value) -> _Symbol:
+        return _Symbol(self, value)
+
+    def calls_for(self, results: Sequence[Any]) -> list[Call] | None:
+        """Return the calls, which make the results of the call that they replace."""
+        made = {value.number for call in self._calls for value in call.results}
+        own = [result.value.number for result in results]
+        if len({*own}) < len(own) or not made.issuperset(own):
+            return None
+        wanted = dict(zip(own, self._call.results, strict=True))
+        for result, value in zip(results, self._call.results):
+            if (result.shape, result.dtype) != (value.shape, value.dtype):
+                return None
+        return [
+            replace(
+                call.with_values(tuple(_renamed(x, wanted) for x in call.operands)),
+                results=tuple(_renamed(x, wanted) for x in call.results),
+            )
+            for call in self._calls
+        ]
+
+    # Functions
+
+    def by_element(self, name: str, *operands: Any, **params: Any) -> _Symbol:
+        symbols = [x for x in operands if isinstance(x, _Symbol)]
+        places = iter(range(len(symbols)))
+        given = [
+            array_input(next(places), x.dtype) if isinstance(x, _Symbol) else x for x in operands
+        ]
+        (formula,) = traced(PRIMITIVES[name].kernel(Expression), *given, **params)
+        if formula.dtype is None:
+            raise UntraceableError(f"{name} has no dtype here.")
+        shape = np.broadcast_shapes(*[x.shape for x in symbols])
+        return self._note(name, operands, params, shape, formula.dtype)
+
+    def _reduced(self, name: str, x: _Symbol, axis: Any, keepdims: bool) -> _Symbol:
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        axes = tuple(sorted(one % x.ndim for one in axes))
+        kept = [1 if k in axes else n for k, n in enumerate(x.shape)]
+        shape = tuple(kept if keepdims else [n for k, n in enumerate(x.shape) if k not in axes])
+        return self._note(name, (x,), {"axis": axes, "keepdims": keepdims}, shape, x.dtype)
+
+    def sum(self, x: _Symbol, *, axis: Any, keepdims: bool = False, dtype: Any = None) -> _Symbol:
+        return self._reduced("sum", x, axis, keepdims)
+
+    def mean(self, x: _Symbol, *, axis: Any, keepdims: bool = False) -> _Symbol:
+        return self._reduced("mean", x, axis, keepdims)
+
+    def max(self, x: _Symbol, *, axis: Any, keepdims: bool = False) -> _Symbol:
+        return self._reduced("max", x, axis, keepdims)
+
+    def reshape(self, x: _Symbol, shape: Shape) -> _Symbol:
+        return self._note("reshape", (x,), {"shape": shape}, shape, x.dtype, aliases=True)
+
+    def squeeze(self, x: _Symbol, *, axis: Any) -> _Symbol:
+        axes = (axis,) if isinstance(axis, int) else axis
+        return self.reshape(x, tuple(n for k, n in enumerate(x.shape) if k not in axes))
+
+    def astype(self, x: _Symbol, dtype: Any) -> _Symbol:
+        return self.by_element("cast", x, dtype=dtype)
+
+    def zeros_like(self, x: _Symbol) -> _Symbol:
+        return self._filled(x, 0)
+
+    def ones_like(self, x: _Symbol) -> _Symbol:
+        return self._filled(x, 1)
+
+    def _filled(self, x: _Symbol, number: int) -> _Symbol:
+        params = {"shape": x.shape, "value": number, "dtype": x.dtype}
+        return self._note("full_like", (x,), params, x.shape, x.dtype)
+
+    def isdtype(self, dtype: Any, kind: str) -> bool:
+        return kind == "real floating"  # see DTYPES
+
+    def where(self, condition: _Symbol, x: Any, y: Any) -> _Symbol:
+        return self.by_element("where", condition, x, y)
+
+    def exp(self, x: _Symbol) -> _Symbol:
+        return self.by_element("exp", x)
+
+    def log(self, x: _Symbol) -> _Symbol:
+        return self.by_element("log", x)
+
+    def sqrt(self, x: _Symbol) -> _Symbol:
+        return self.by_element("sqrt", x)
+
+    def isfinite(self, x: _Symbol) -> _Symbol:
+        return self.by_element("isfinite", x)
+
+    def _note(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        shape: Shape,
+        dtype: Any,
+        *,
+        aliases: bool = False,
+    ) -> _Symbol:
+        value = Value(next(self._numbers), tuple(shape), np.dtype(dtype), self._device)
+        plain = tuple(x.value if isinstance(x, _Symbol) else x for x in operands)
+        call = replace(
+            self._call,
+            primitive=PRIMITIVES[name],
+            operands=plain,
+            params=params,
+            results=(value,),
+            aliases=aliases,
+        )
+        self._calls.append(call)
+        return _Symbol(self, value)
+
+    @property
+    def _device(self) -> str:
+        return self._call.results[0].device
+
+
+def _renamed(value: Any, wanted: dict[int, Value]) -> Any:
+    return wanted.get(value.number, value) if isinstance(value, Value) else value

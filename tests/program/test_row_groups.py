@@ -1,0 +1,194 @@
+"""Groups of calls that pass over their rows several times: what joins them, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad.core.trace.loop import Loop
+from tests import capabilities
+from tests.program.test_fusion import Watching, draw, kinds, steps_of
+
+X = draw(6, 5)
+SQUARE = draw(5, 5, seed=1)
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Watching:
+    """Run loops in NumPy instead of C, so that these tests need no compiler."""
+    found = Watching()
+    capabilities.use(monkeypatch, loops=found)
+    return found
+
+
+def loops_of(function: Callable[..., Any], *tensors: Any) -> list[Loop]:
+    """Return the loops of a function that consists of loops, after a comparison with eager mode."""
+    steps = steps_of(function, *tensors)
+    assert set(kinds(steps)) == {"loop"}
+    return [step.made_of.loop for step in steps]
+
+
+def softmax(x: Any) -> Any:
+    shifted = tf.exp(x - tf.reduce_max(x, -1, keepdims=True))
+    return shifted / tf.reduce_sum(shifted, -1, keepdims=True)
+
+
+def layer_norm(x: Any, gain: Any, bias: Any) -> Any:
+    rest = x - tf.reduce_mean(x, -1, keepdims=True)
+    return rest / tf.sqrt(tf.reduce_mean(rest * rest, -1, keepdims=True) + 1e-5) * gain + bias
+
+
+def test_a_softmax_by_hand_is_one_loop_with_two_stages(target: Watching) -> None:
+    (loop,) = loops_of(softmax, X)
+
+    assert [stage.combine for stage in loop.stages] == ["maximum", "add"]
+    assert [read.shape for read in loop.inputs] == [(6, 5)]
+    assert [output.axes for output in loop.outputs] == [()]
+
+
+def test_a_layer_norm_by_hand_is_one_loop(target: Watching) -> None:
+    (loop,) = loops_of(layer_norm, X, draw(5, seed=2), draw(5, seed=3))
+
+    assert len(loop.stages) == 2
+
+
+def test_the_gradient_of_a_layer_norm_joins_its_rows(target: Watching) -> None:
+    def gradients(x: Any, gain: Any, bias: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, gain, bias])
+            y = tf.reduce_sum(tf.sin(layer_norm(x, gain, bias)))
+        return tape.gradient(y, [x, gain, bias])
+
+    loops = loops_of(gradients, X, draw(5, seed=2), draw(5, seed=3))
+
+    assert [len(loop.stages) for loop in loops] == [4, 0]
+    assert [output.axes for output in loops[1].outputs] == [(0,), (0,)]
+
+
+def test_values_of_rows_are_stored_once_per_row(target: Watching) -> None:
+    def log_sum_exp(x: Any) -> Any:
+        top = tf.reduce_max(x, -1)
+        return tf.math.log(tf.reduce_sum(tf.exp(x - top[:, None]), -1)) + top, top
+
+    (loop,) = loops_of(log_sum_exp, X)
+
+    assert [output.axes for output in loop.outputs] == [(1,), (1,)]
+    assert [output.shape for output in loop.outputs] == [(6,), (6,)]
+
+
+def test_rows_of_several_axes(target: Watching) -> None:
+    (loop,) = loops_of(lambda x: x / tf.reduce_sum(x, (1, 2), keepdims=True), draw(4, 3, 5))
+
+    assert loop.axes == (1, 2)
+
+
+def test_all_elements_may_be_one_row(target: Watching) -> None:
+    (loop,) = loops_of(lambda x: x / tf.sqrt(tf.reduce_sum(x * x)), X)
+
+    assert loop.axes == (0, 1)
+
+
+def test_a_sum_of_rows_read_along_columns_is_finished_first(target: Watching) -> None:
+    loops = loops_of(lambda x: tf.exp(x) - tf.reduce_sum(tf.exp(x), 1), SQUARE)
+
+    assert [len(loop.stages) for loop in loops] == [0, 0]
+
+
+def test_values_of_rows_read_along_columns_are_finished_first(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        rows = tf.exp(tf.reduce_sum(tf.exp(x), 1)) * 1e-9
+        return tf.exp(x) * rows[:, None] + rows
+
+    loops = loops_of(function, SQUARE)
+
+    assert sum(bool(loop.stages) for loop in loops) <= 1
+    assert len(loops) > 1
+
+
+def test_a_reduction_of_values_of_rows_is_another_loop(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        return tf.reduce_mean(tf.math.log(tf.reduce_sum(tf.exp(x), -1)))
+
+    steps = steps_of(function, X)
+
+    assert kinds(steps) == ["loop", "mean"]
+
+
+def test_sums_along_both_axes_are_different_loops(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        scaled = x / tf.reduce_sum(x * x, 1, keepdims=True)
+        return scaled, tf.reduce_sum(scaled * x, 0)
+
+    loops = loops_of(function, SQUARE)
+
+    assert [loop.axes for loop in loops] == [(1,), (0,)]
+
+
+def test_a_product_in_between_keeps_passes_apart(target: Watching) -> None:
+    def function(x: Any) -> Any:
+        total = tf.reduce_sum(tf.exp(x), 1, keepdims=True)
+        return (x @ tf.exp(x)) / total + tf.exp(x) * total
+
+    steps = steps_of(function, SQUARE)
+
+    assert kinds(steps).count("matmul") == 1
+
+
+def test_a_compiler_that_refuses_stages_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(Watching):
+        def takes_stages(self, rows: int, length: int) -> bool:
+            return (rows, length) != (6, 5)
+
+    capabilities.use(monkeypatch, loops=Refusing())
+
+    assert [len(loop.stages) for loop in loops_of(softmax, draw(7, 5))] == [2]
+    assert not any(
+        step.made_of.loop.stages for step in steps_of(softmax, X) if not hasattr(step, "primitive")
+    )
+
+
+# Definitions
+
+NAMED: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x: tf.nn.softmax(x),
+    "log_softmax": lambda x: tf.nn.log_softmax(x),
+    "logsumexp": lambda x: tf.reduce_logsumexp(x, -1),
+    "norm": lambda x: tf.norm(x, axis=-1),
+    "maximum": lambda x: tf.reduce_max(x, -1),
+    "layer norm": lambda x: tf.nn.batch_normalization(
+        x, *tf.nn.moments(x, [-1], keepdims=True), None, None, 1e-3
+    ),
+    "l2 normalize": lambda x: tf.math.l2_normalize(x, -1),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_reductions_with_gradients_are_loops(target: Watching, name: str) -> None:
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.sin(NAMED[name](x * 2.0)))
+        return y, tape.gradient(y, x)
+
+    steps = steps_of(function, X)
+
+    assert set(kinds(steps)) <= {"loop", "sum"}
+    assert any(step.made_of.loop.stages for step in steps if not hasattr(step, "primitive"))
+
+
+@pytest.mark.parametrize("special", [[-np.inf] * 3, [np.nan, 1.0, 2.0], [np.inf, 0.0, np.inf]])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "norm", "maximum"])
+def test_definitions_treat_special_values_alike(
+    target: Watching, name: str, special: list[float]
+) -> None:
+    x = tf.constant([special, [1.0, -2.0, 1.0]])
+
+    with np.errstate(all="ignore"):
+        expected = NAMED[name](x)
+    found = tf.function(NAMED[name])(x)
+
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
