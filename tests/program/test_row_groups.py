@@ -189,6 +189,6 @@ def test_definitions_treat_special_values_alike(
 
     with np.errstate(all="ignore"):
         expected = NAMED[name](x)
-    found = tf.function(NAMED[name])(x)
+        found = tf.function(NAMED[name])(x)
 
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
