@@ -6,17 +6,22 @@ into slices by its length alone, so that the number of threads does not change r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tapegrad.core.trace.expression import UntraceableError, kind_of_dtype
 from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.layout import COLUMNS
 from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula, storage
 
-_PIECE = 4096
+PIECE = 4096
 """The number of elements along the innermost axis that are reduced to one partial result."""
 _LANES = 64
 """The number of partial results where a single one would be a serial dependence."""
 _ROWS_TOGETHER = 16
 """The number of rows that are summed in their own precision before accumulation in double."""
+
+Walk = Callable[[str, str, Sequence[str], str], list[str]]
+"""Writes the innermost loop: from and to which index, uses of values, reductions of OpenMP."""
 
 _SIGNS = {"add": "+", "multiply": "*"}
 
@@ -24,7 +29,7 @@ _SIGNS = {"add": "+", "multiply": "*"}
 class Combination:
     """The C source of one reduced output."""
 
-    def __init__(self, number: int, output: LoopOutput, place: int) -> None:
+    def __init__(self, number: int, output: LoopOutput, place: int = -1) -> None:
         assert output.combine is not None
         dtype = output.expression.dtype
         assert dtype is not None
@@ -33,7 +38,7 @@ class Combination:
         self.type = storage(dtype)
         self.target = storage(output.dtype)
         self.place = place
-        """Its position among all arrays."""
+        """Its position among all arrays; a stage has none."""
         self.combine = output.combine
         self.floats = kind_of_dtype(dtype) == "f"
         self.sums = self.combine == "add" and self.floats
@@ -71,21 +76,23 @@ class Combination:
 
     def closing(self) -> tuple[str, frozenset[str]]:
         """The function that computes the result from the reduced value, and its callees."""
-        lines = [
-            f"static inline void finish{self.k}_KEY(char *target, int64_t at, {self.type} x0) {{"
-        ]
+        lines = [f"static inline {self.target} finish{self.k}_KEY({self.type} x0) {{"]
         value, calls = "x0", frozenset[str]()
         if self.output.finish is not None:
             written = formula((self.output.finish,), ["x0"], [0])
             lines += written.once
             value, calls = written.results[0], written.functions
-        lines.append(f"(({self.target} *)target)[at] = {value};\n}}")
+        lines.append(f"return {value};\n}}")
         return "\n".join(lines), calls
+
+    def finished(self, index: str) -> str:
+        """The result, from the accumulators."""
+        value = f"total(high{self.k}{index}, low{self.k}{index})" if self.sums else self._own(index)
+        return f"finish{self.k}_KEY({value})"
 
     def result(self, index: str, at: str) -> str:
         """Write the result from the accumulators."""
-        value = f"total(high{self.k}{index}, low{self.k}{index})" if self.sums else self._own(index)
-        return f"finish{self.k}_KEY(data[{self.place}], {at}, {value});"
+        return f"(({self.target} *)data[{self.place}])[{at}] = {self.finished(index)};"
 
     def kept(self, index: str, slot: str) -> str:
         """Store the accumulators in a slot."""
@@ -137,7 +144,7 @@ def write_combining(loop: Loop) -> Kernel:
     body = _rows(writer, parts) if along_inner else _columns(writer, parts)
     texts = [text for text, _ in finishing]
     text = "\n".join([*writer.before(), *texts, *body, *_close(parts)])
-    result = writer.cut(_PIECE)
+    result = writer.cut(PIECE)
     slots = result.slices * result.results * len(parts) if result.slices > 1 else 0
     return Kernel(text, frozenset(writer.functions), tuple(writer.numbers), slots)
 
@@ -164,7 +171,7 @@ def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
         *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),
         *writer.indices(writer.space.combined_outer, "deep"),
         *writer.row(),
-        *_inner_sums(writer, parts),
+        *inner_sums(parts, writer.formula.results, writer.walk),
         f"if (++piece == {CUT['pieces']}) {{ piece = 0; ++deep; }}",
         "}",
         *_leave(parts, "", "row"),
@@ -172,32 +179,32 @@ def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
     ]
 
 
-def _inner_sums(writer: Writer, parts: list[Combination]) -> list[str]:
-    """Reduce along the innermost axis with vector instructions."""
+def inner_sums(parts: list[Combination], values: Sequence[str], walk: Walk) -> list[str]:
+    """Reduce along the innermost axis from `begin` to `end` with vector instructions."""
     if any(part.waits for part in parts):
-        return _in_lanes(writer, parts)
+        return _in_lanes(parts, values, walk)
     before, uses, after = [], [], []
     reductions = ""
     for part in parts:
         k, sign = part.k, _SIGNS[part.combine]
         before.append(f"{part.partial} b{k} = {part.identity()};")
-        uses.append(f"b{k} {sign}= {writer.formula.results[k]};")
+        uses.append(f"b{k} {sign}= {values[k]};")
         after.append(part.gathered(f"b{k}"))
         reductions += f" reduction({sign}:b{k})"
-    return [*before, *writer.walk("begin", "end", uses, reductions), *after]
+    return [*before, *walk("begin", "end", uses, reductions), *after]
 
 
-def _in_lanes(writer: Writer, parts: list[Combination]) -> list[str]:
+def _in_lanes(parts: list[Combination], values: Sequence[str], walk: Walk) -> list[str]:
     """Reduce with many partial results, because a single one would be a serial dependence."""
     each = "for (int64_t j = 0; j < lanes; ++j) {"
-    uses = [p.joined(f"b{p.k}[i - some]", writer.formula.results[p.k]) for p in parts]
+    uses = [p.joined(f"b{p.k}[i - some]", values[p.k]) for p in parts]
     return [
         f"const int64_t lanes = end - begin < {_LANES} ? end - begin : {_LANES};",
         *[f"{part.partial} b{part.k}[{_LANES}];" for part in parts],
         each, *[f"b{part.k}[j] = {part.identity()};" for part in parts], "}",
         f"for (int64_t some = begin; some < end; some += {_LANES}) {{",
         f"const int64_t until = some + {_LANES} < end ? some + {_LANES} : end;",
-        *writer.walk("some", "until", uses),
+        *walk("some", "until", uses, ""),
         "}",
         # Combine halves as long as there are whole vectors.
         "int64_t left = lanes;",

@@ -21,6 +21,7 @@ from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_librar
 from tapegrad_numpy.loops.libraries import Address, address_of, load
 from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel, write_plain
+from tapegrad_numpy.loops.stages import write_stages
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
 
 _WORTH_A_PROCESS = 6
@@ -56,6 +57,8 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
 
 def _written(loop: Loop) -> Kernel | None:
     try:
+        if loop.stages:
+            return write_stages(loop)
         combines = any(output.combine for output in loop.outputs)
         return write_combining(loop) if combines else write_plain(loop)
     except UntraceableError:

@@ -44,6 +44,7 @@ def merge_axes(loop: Loop) -> Space:
     """Merge adjacent axes that are contiguous in all inputs.
 
     A kept axis and a reduced one are not merged. A loop of one element has one axis of length 1.
+    In a loop with stages the last axis is a reduced one, if need be of length 1.
     """
     rank = len(loop.shape)
     count = len(loop.inputs)
@@ -69,6 +70,12 @@ def merge_axes(loop: Loop) -> Space:
             combined.append(is_combined)
             for joined_steps, o in zip(steps, own):
                 joined_steps.append(o[axis])
+    if loop.stages and not (combined and combined[-1]):
+        sizes.append(1)
+        members.append(())
+        combined.append(True)
+        for joined_steps in steps:
+            joined_steps.append(0)
     if not sizes:
         combines = any(output.combine for output in loop.outputs)
         return Space((1,), (combines,), tuple((0,) for _ in loop.inputs), (1,))
@@ -135,7 +142,7 @@ class Cut(NamedTuple):
     elements: int
 
 
-def cut(space: Space, combines: bool, piece: int) -> Cut:
+def cut(space: Space, combines: bool, piece: int, may_slice: bool = True) -> Cut:
     """Divide a space into tasks, by its sizes alone."""
     inner = space.sizes[-1]
     rows = math.prod(space.sizes[axis] for axis in space.kept_outer)
@@ -148,7 +155,7 @@ def cut(space: Space, combines: bool, piece: int) -> Cut:
     parts, steps = (1, deep * pieces) if by_rows else (pieces, deep)
     elements = rows * deep * inner
     slices = 1
-    if combines and rows * parts < SLICES and elements >= MANY:
+    if combines and may_slice and rows * parts < SLICES and elements >= MANY:
         slices = max(1, min(SLICES, steps if by_rows else steps // ROWS))
     row = deep * (inner if by_rows else piece)
     rows_at_once = 1 if slices > 1 else max(1, TASK_ELEMENTS // max(1, row))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.core.trace.c_source import TYPES, statements
@@ -56,6 +56,16 @@ class Formula(NamedTuple):
     per_element: list[str]
     results: list[str]
     functions: frozenset[str]
+
+
+class Body(NamedTuple):
+    """The innermost loop."""
+
+    loads: Mapping[str, str]
+    """The statements that read arrays, by the names that they define."""
+    lines: Sequence[str]
+    ends: Sequence[str]
+    """Statements that store or use results, after all reads of an element."""
 
 
 @functools.cache
@@ -162,9 +172,9 @@ class Writer:
         self.numbers: list[int] = [0] * len(Cut._fields)
         self.levels = [self._level(steps) for steps in self.space.steps]
         self.windows = Windows(loop, self.space, self._table)
-        names = [f"x{i}" for i in range(len(loop.inputs))]
-        expressions = [output.expression for output in loop.outputs]
-        self.formula = formula(expressions, names, self.levels)
+        expressions = [output.expression for output in (*loop.stages, *loop.outputs)]
+        levels = [*self.levels, *(1 for _ in loop.stages)]
+        self.formula = formula(expressions, [f"x{i}" for i in range(len(levels))], levels)
         self.functions = set(self.formula.functions)
         self.careful = any(_FAR_CALL.search(line) for line in self.formula.per_element)
 
@@ -178,9 +188,9 @@ class Writer:
 
     def cut(self, piece: int) -> Cut:
         """Set the sizes; called last, when all integers are known."""
-        combines = any(output.combine for output in self.loop.outputs)
+        combines = any(output.combine for output in (*self.loop.stages, *self.loop.outputs))
         piece = min(piece, CAREFUL_PIECE) if self.careful else piece
-        result = cut(self.space, combines, piece)
+        result = cut(self.space, combines, piece, may_slice=not self.loop.stages)
         self.numbers[: len(result)] = result
         return result
 
@@ -220,8 +230,13 @@ class Writer:
 
     def row(self) -> list[str]:
         """The addresses of this row in every array, and its invariant statements."""
+        inputs = self._at_level(1) + self._at_level(2)
+        return [*self.addresses(inputs), *self.targets(), *self.formula.per_row]
+
+    def addresses(self, inputs: Sequence[int]) -> list[str]:
+        """The addresses of this row in inputs, and loads of those that are invariant along it."""
         lines = []
-        for i in self._at_level(1) + self._at_level(2):
+        for i in inputs:
             if i in self.windows.inputs:
                 lines += self.windows.row(i, self._pointer(i), self.space.steps[i])
                 if self.levels[i] == 1:
@@ -231,76 +246,66 @@ class Writer:
                 continue
             place = self._place(self.space.steps[i])
             lines.append(f"{self._pointer(i)}p{i} = ({self._pointer(i)})data[{i}] + {place};")
-        lines += [self._load(i, f"p{i}[0]") for i in self._at_level(1)]
-        first = len(self.loop.inputs)
-        for k, output in enumerate(self.loop.outputs):
-            if output.combine is None:
-                target = storage(output.dtype)
-                place = self._place(self.space.whole)
-                lines.append(f"{target} *q{k} = ({target} *)data[{first + k}] + {place};")
-        return lines + self.formula.per_row
+        return lines + [self._load(i, f"p{i}[0]") for i in inputs if self.levels[i] == 1]
+
+    def targets(self) -> list[str]:
+        """The addresses of this row in the outputs that store every element."""
+        lines, first = [], len(self.loop.inputs)
+        for k in self.stored():
+            target = storage(self.loop.outputs[k].dtype)
+            place = self._place(self.space.whole)
+            lines.append(f"{target} *q{k} = ({target} *)data[{first + k}] + {place};")
+        return lines
+
+    def stored(self) -> list[int]:
+        """The outputs that store every element."""
+        outputs = enumerate(self.loop.outputs)
+        return [k for k, output in outputs if output.combine is None and not output.axes]
+
+    def stores(self) -> list[str]:
+        results = self.formula.results[len(self.loop.stages) :]
+        return [f"q{k}[i] = {results[k]};" for k in self.stored()]
 
     def _place(self, steps: Sequence[int]) -> str:
         outer = [axis for axis in range(len(self.space.sizes) - 1) if steps[axis]]
         return " + ".join(f"i{axis} * {self.number(steps[axis])}" for axis in outer) or "0"
 
     def walk(self, begin: str, end: str, uses: Sequence[str], reductions: str = "") -> list[str]:
-        """The innermost loop; `uses` are statements that use the results."""
-        if not self.windows.are_cut:
-            return self._walk(begin, end, uses, reductions)
-        start = self.windows.cut(begin, end, self.levels, self._pointer)
-        return [start, *self._walk("lo", "hi", uses, reductions), "}"]
+        """The innermost loop over all statements; `uses` are statements that use the results."""
+        body = Body(self.loads(), self.formula.per_element, [*self.stores(), *uses])
+        return self.walk_over(begin, end, body, reductions)
 
-    def _walk(self, begin: str, end: str, uses: Sequence[str], reductions: str) -> list[str]:
-        head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{"]
-        loads = [self._load(i, self._element(i)) for i in self._at_level(2)]
-        lines = self.formula.per_element
-        stores = [
-            f"q{k}[i] = {self.formula.results[k]};"
-            for k, output in enumerate(self.loop.outputs)
-            if output.combine is None
-        ]
+    def walk_over(self, begin: str, end: str, body: Body, reductions: str = "") -> list[str]:
+        """The innermost loop over some statements."""
+        if not self.windows.are_cut:
+            return self._walk(begin, end, body, reductions)
+        start = self.windows.cut(begin, end, self.levels, self._pointer)
+        return [start, *self._walk("lo", "hi", body, reductions), "}"]
+
+    def loads(self) -> dict[str, str]:
+        """The statements that read an element, by the names of inputs."""
+        return {f"x{i}": self._load(i, self._element(i)) for i in self._at_level(2)}
+
+    def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
+        head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
+        lines, ends = body.lines, body.ends
         simd = f"#pragma omp simd{reductions}"
-        ends = [*stores, *uses]
-        if not self.careful:
-            parts = staged(lines, ends) if self.space.sizes[-1] >= _WORTH_STAGES else None
+        careful = any(_FAR_CALL.search(line) for line in lines)
+        if not careful and self.space.sizes[-1] >= _WORTH_STAGES:
+            parts = staged(lines, ends, body.loads)
             if parts is not None:
-                return self._walk_in_stages(begin, end, parts, ends, simd)
-        plain = [simd, *head, *loads, *lines, *ends, "}"]
-        if not self.careful:
+                return _walk_in_stages(begin, end, parts, body, simd)
+        plain = [simd, *head, *lines, *ends, "}"]
+        if not careful:
             return plain
         exact = [_FAR_CALL.sub(r"far_\1(", line) for line in lines]
         return [
             "int far = 0;",
             "#pragma omp simd reduction(|:far)",
-            *head, *loads, *lines, *_far_tests(lines), "}",
-            "if (far) {", *head, *loads, *exact, *ends, "}",
+            *head, *lines, *_far_tests(lines), "}",
+            "if (far) {", *head, *exact, *ends, "}",
             "} else {", *plain, "}",
         ]  # fmt: skip
-
-    def _walk_in_stages(
-        self, begin: str, end: str, parts: Staged, ends: Sequence[str], simd: str
-    ) -> list[str]:
-        """The innermost loop in stages; the last one stores the results, after all reads."""
-        lines = [
-            f"for (int64_t block = {begin}; block < {end}; block += {BLOCK}) {{",
-            f"const int64_t edge = block + {BLOCK} < {end} ? block + {BLOCK} : {end};",
-        ]
-        for number, stage in enumerate(parts.stages):
-            is_last = number == len(parts.stages) - 1
-            lines += [f"{parts.types[name]} s_{name}[{BLOCK}];" for name in stage.hands_on]
-            lines += [simd if is_last else "#pragma omp simd"]
-            lines.append("for (int64_t i = block; i < edge; ++i) {")
-            for name in stage.reads:
-                index = int(name[1:])
-                if name[0] == "v":
-                    lines.append(f"const {parts.types[name]} {name} = s_{name}[i - block];")
-                elif self.levels[index] == 2:
-                    lines.append(self._load(index, self._element(index)))
-            lines += stage.lines
-            lines += [f"s_{name}[i - block] = {name};" for name in stage.hands_on]
-            lines += [*(ends if is_last else ()), "}"]
-        return [*lines, "}"]
 
     def _element(self, index: int) -> str:
         step = self.space.steps[index][-1]
@@ -316,6 +321,28 @@ class Writer:
         if _name(self.loop.inputs[index].dtype) == "bool":
             return f"const bool x{index} = {place} != 0;"
         return f"const {self.input_type(index)} x{index} = {place};"
+
+
+def _walk_in_stages(begin: str, end: str, parts: Staged, body: Body, simd: str) -> list[str]:
+    """The innermost loop in stages; the last one stores the results, after all reads."""
+    lines = [
+        f"for (int64_t block = {begin}; block < {end}; block += {BLOCK}) {{",
+        f"const int64_t edge = block + {BLOCK} < {end} ? block + {BLOCK} : {end};",
+    ]
+    for number, stage in enumerate(parts.stages):
+        is_last = number == len(parts.stages) - 1
+        lines += [f"{parts.types[name]} s_{name}[{BLOCK}];" for name in stage.hands_on]
+        lines += [simd if is_last else "#pragma omp simd"]
+        lines.append("for (int64_t i = block; i < edge; ++i) {")
+        for name in stage.reads:
+            if name in body.loads:
+                lines.append(body.loads[name])
+            else:
+                lines.append(f"const {parts.types[name]} {name} = s_{name}[i - block];")
+        lines += stage.lines
+        lines += [f"s_{name}[i - block] = {name};" for name in stage.hands_on]
+        lines += [*(body.ends if is_last else ()), "}"]
+    return [*lines, "}"]
 
 
 def _far_tests(lines: Iterable[str]) -> list[str]:

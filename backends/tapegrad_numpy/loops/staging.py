@@ -7,7 +7,7 @@ steps, vectors are computed one after the other. Short loops let them overlap.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 BLOCK = 256
@@ -30,7 +30,7 @@ class Stage(NamedTuple):
 
     lines: list[str]
     reads: list[str]
-    """Inputs, and names from earlier stages."""
+    """Names that are read from arrays, and names from earlier stages."""
     hands_on: list[str]
     """Names that later stages read."""
 
@@ -42,10 +42,10 @@ class Staged(NamedTuple):
     types: dict[str, str]
 
 
-def staged(lines: Sequence[str], wanted: Sequence[str]) -> Staged | None:
+def staged(lines: Sequence[str], wanted: Sequence[str], given: Container[str]) -> Staged | None:
     """Divide statements into stages; the last one has the values that `wanted` reads.
 
-    Return None if staging would not help.
+    The names in `given` are read from arrays. Return None if staging would not help.
     """
     ready: dict[str, int] = {}  # the number of dependent steps before a name is known
     types: dict[str, str] = {}
@@ -62,10 +62,12 @@ def staged(lines: Sequence[str], wanted: Sequence[str]) -> Staged | None:
     last = min(max(ready.values(), default=0) // STEPS, MOST_STAGES - 1)
     if last == 0 or sum(map(len, by_stage[1:])) + len(wanted) < _WORTH_IT:
         return None
-    return Staged(_connected(by_stage[: last + 1], wanted), types)
+    return Staged(_connected(by_stage[: last + 1], wanted, given), types)
 
 
-def _connected(by_stage: list[list[str]], wanted: Sequence[str]) -> list[Stage]:
+def _connected(
+    by_stage: list[list[str]], wanted: Sequence[str], given: Container[str]
+) -> list[Stage]:
     made: list[set[str]] = []
     used: list[set[str]] = []
     for lines in by_stage:
@@ -79,7 +81,5 @@ def _connected(by_stage: list[list[str]], wanted: Sequence[str]) -> list[Stage]:
         stages.append(
             Stage(lines, sorted(used[number] - made[number]), sorted(made[number] & after))
         )
-        stages[-1].reads[:] = [
-            name for name in stages[-1].reads if name in before or name[0] == "x"
-        ]
+        stages[-1].reads[:] = [name for name in stages[-1].reads if name in before or name in given]
     return stages
