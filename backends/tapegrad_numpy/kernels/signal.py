@@ -45,8 +45,19 @@ def convolve(a: Array, b: Array) -> Array:
     return np.array(rows, np.result_type(a, b)).reshape(*a.shape[:-1], width)
 
 
+def sliding_dot(x: Array, w: Array) -> Array:
+    """Return the sums of x[..., n + k] w[..., k] over k, for all n where the two overlap."""
+    flipped = w[..., ::-1]
+    if x.ndim == 1:
+        return np.convolve(x, flipped, "valid")
+    pairs = zip(_rows(x), _rows(flipped), strict=True)
+    width = x.shape[-1] - w.shape[-1] + 1
+    rows = [np.convolve(*pair, "valid") for pair in pairs]
+    return np.array(rows, np.result_type(x, w)).reshape(*x.shape[:-1], width)
+
+
 def _rows(x: Array) -> Array:
     return x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
 
 
-KERNELS = by_name(frames, overlap_and_add, convolve)
+KERNELS = by_name(frames, overlap_and_add, convolve, sliding_dot)

@@ -20,12 +20,15 @@ class CLoopCompiler:
     dtypes = LOOP_DTYPES
     complex_primitives = COMPLEX_PRIMITIVES
     joins = False
-    definitions: frozenset[str] = frozenset()
+    definitions = frozenset({
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
+        *("normalize_gradient", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+    })  # fmt: skip
     windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
     def takes_stages(self, rows: int, length: int) -> bool:
-        return False
+        return True
 
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.

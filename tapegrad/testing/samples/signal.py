@@ -137,9 +137,11 @@ SAMPLES = [
     _pair("convolve", "full", complex_normal(2), complex_normal(4), "complex"),
     _pair("convolve", "same", normal(4), normal(5)),
     _pair("convolve", "valid", normal(6), normal(2)),
+    _pair("convolve", "valid", complex_normal(3), complex_normal(5), "complex"),
     _pair("correlate", "full", complex_normal(5), complex_normal(3), "complex"),
     _pair("correlate", "same", normal(6), normal(4)),
     _pair("correlate", "same", normal(4), normal(5), "longer"),
     _pair("correlate", "valid", normal(3), normal(6)),
+    _pair("correlate", "valid", complex_normal(5), complex_normal(2), "complex"),
     _pair("correlate", "valid", normal(1), normal(1), "one"),
 ]
