@@ -76,7 +76,7 @@ class Combination:
 
     def closing(self) -> tuple[str, frozenset[str]]:
         """The function that computes the result from the reduced value, and its callees."""
-        lines = [f"static inline {self.target} finish{self.k}_KEY({self.type} x0) {{"]
+        lines = [f"static INLINE {self.target} finish{self.k}_KEY({self.type} x0) {{"]
         value, calls = "x0", frozenset[str]()
         if self.output.finish is not None:
             written = formula((self.output.finish,), ["x0"], [0])

@@ -97,12 +97,17 @@ def formula(
         text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
         level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
         level_of[match[1]] = level
-        by_level[level].append(text if level == 2 else _FAR_CALL.sub(r"far_\1(", text))
+        by_level[level].append(text if level == 2 else for_all_arguments(text))
     unknown = functions - FUNCTIONS
     if unknown:
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
     once, per_row, per_element = by_level
     return Formula(once, per_row, per_element, results, frozenset(functions))
+
+
+def for_all_arguments(line: str) -> str:
+    """Return a statement with the functions of the C library instead of those in FAR."""
+    return _FAR_CALL.sub(r"far_\1(", line)
 
 
 def _extreme(node: Expression) -> str:
@@ -211,7 +216,7 @@ class Writer:
 
     def once(self) -> list[str]:
         """Loads of one-element inputs, and the statements that depend only on them."""
-        loads = [self._load(i, f"(({self._pointer(i)})data[{i}])[0]") for i in self._at_level(0)]
+        loads = [self.load(i, f"(({self.pointer(i)})data[{i}])[0]") for i in self._at_level(0)]
         return [*loads, *self.formula.once]
 
     def indices(self, axes: Sequence[int], flat: str) -> list[str]:
@@ -238,15 +243,15 @@ class Writer:
         lines = []
         for i in inputs:
             if i in self.windows.inputs:
-                lines += self.windows.row(i, self._pointer(i), self.space.steps[i])
+                lines += self.windows.row(i, self.pointer(i), self.space.steps[i])
                 if self.levels[i] == 1:
-                    lines.append(self.windows.single(i, self._pointer(i)))
+                    lines.append(self.windows.single(i, self.pointer(i)))
                 elif not self.windows.are_cut:
-                    lines.append(f"{self._pointer(i)}p{i} = base{i};")
+                    lines.append(f"{self.pointer(i)}p{i} = base{i};")
                 continue
             place = self._place(self.space.steps[i])
-            lines.append(f"{self._pointer(i)}p{i} = ({self._pointer(i)})data[{i}] + {place};")
-        return lines + [self._load(i, f"p{i}[0]") for i in inputs if self.levels[i] == 1]
+            lines.append(f"{self.pointer(i)}p{i} = ({self.pointer(i)})data[{i}] + {place};")
+        return lines + [self.load(i, f"p{i}[0]") for i in inputs if self.levels[i] == 1]
 
     def targets(self) -> list[str]:
         """The addresses of this row in the outputs that store every element."""
@@ -279,12 +284,12 @@ class Writer:
         """The innermost loop over some statements."""
         if not self.windows.are_cut:
             return self._walk(begin, end, body, reductions)
-        start = self.windows.cut(begin, end, self.levels, self._pointer)
+        start = self.windows.cut(begin, end, self.levels, self.pointer)
         return [start, *self._walk("lo", "hi", body, reductions), "}"]
 
     def loads(self) -> dict[str, str]:
         """The statements that read an element, by the names of inputs."""
-        return {f"x{i}": self._load(i, self._element(i)) for i in self._at_level(2)}
+        return {f"x{i}": self.load(i, self._element(i)) for i in self._at_level(2)}
 
     def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
@@ -298,7 +303,7 @@ class Writer:
         plain = [simd, *head, *lines, *ends, "}"]
         if not careful:
             return plain
-        exact = [_FAR_CALL.sub(r"far_\1(", line) for line in lines]
+        exact = [for_all_arguments(line) for line in lines]
         return [
             "int far = 0;",
             "#pragma omp simd reduction(|:far)",
@@ -314,10 +319,12 @@ class Writer:
     def _at_level(self, level: int) -> list[int]:
         return [i for i, own in enumerate(self.levels) if own == level]
 
-    def _pointer(self, index: int) -> str:
+    def pointer(self, index: int) -> str:
+        """The C type of the address of an input."""
         return f"const {self.input_type(index)} *"
 
-    def _load(self, index: int, place: str) -> str:
+    def load(self, index: int, place: str) -> str:
+        """The statement that reads an input at a place."""
         if _name(self.loop.inputs[index].dtype) == "bool":
             return f"const bool x{index} = {place} != 0;"
         return f"const {self.input_type(index)} x{index} = {place};"

@@ -1,0 +1,202 @@
+"""C source of loops with stages over many short rows: rows are processed together.
+
+The innermost loops run over adjacent rows, so that they have many steps and all statements are
+vectorised, also those per row. Element j of all rows is processed before element j + 1. Inputs that
+several passes read are first transposed into an array on the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tapegrad_numpy.loops.combining import Combination
+from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, names_in
+from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments, storage
+
+LENGTH = 32
+"""The longest short row."""
+TOGETHER = 128
+"""The number of rows that are processed together."""
+_FEWEST = 8
+"""The fewest rows that are worth it."""
+
+_OF_ALL = "for (int64_t i = 0; i < width; ++i) {"
+
+
+def has_short_rows(writer: Writer) -> bool:
+    """Return whether rows are short and many, and adjacent in all inputs."""
+    sizes = writer.space.sizes
+    is_flat = writer.space.combined == (False, True) and not writer.windows.inputs
+    return is_flat and sizes[0] >= _FEWEST and sizes[1] <= LENGTH
+
+
+def write_short_rows(writer: Writer) -> list[str]:
+    """Return the function `work` and those that it calls."""
+    return _ShortRows(writer).text()
+
+
+class _ShortRows:
+    """Writes passes over many rows at once."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        levels = []
+        for across, along in writer.space.steps:
+            levels.append((ACROSS if across else 0) | (ALONG if along else 0))
+        self.plan = Plan(writer, levels, ACROSS, may_keep=True)
+        self.values = self.plan.values
+        self.arrays = self._values_between_loops()
+        """The values per row that are stored for other loops than the one that computes them."""
+        self.transposed = [
+            i
+            for i, level in enumerate(levels)
+            if level == ELEMENT and sum(f"x{i}" in one.names for one in self.plan.passes) > 1
+        ]
+
+    # Values per row
+
+    def _read_by_pass(self, one: Pass) -> list[str]:
+        """The values per row that the statements of a pass read."""
+        computed = one.names - one.given
+        reads = [read for name in computed for read in self.values[name].reads]
+        return self._across([*reads, *names_in(one.wanted)])
+
+    def _read_per_row(self, time: int) -> list[str]:
+        """The values per row that the statements per row read that run before a pass."""
+        own = self.plan.of_rows(time)
+        reads = [read for name in own for read in self.values[name].reads]
+        is_last = time == len(self.plan.passes)
+        results = names_in(self._row_outputs().values()) if is_last else []
+        finished = self._finished(time)
+        return [name for name in self._across([*reads, *results]) if name not in {*own, *finished}]
+
+    def _across(self, names: Iterable[str]) -> list[str]:
+        return sorted({name for name in names if self.values[name].level == ACROSS})
+
+    def _finished(self, time: int) -> dict[str, Combination]:
+        """The stages that the pass before this time reduces."""
+        stages = {self.plan.stage_name(part.k): part for part in self.plan.parts}
+        return {name: part for name, part in stages.items() if self.values[name].time == time}
+
+    def _row_outputs(self) -> dict[int, str]:
+        """The outputs that have one value per row, with their values."""
+        outputs = enumerate(self.writer.loop.outputs)
+        return {k: self.plan.output_values[k] for k, output in outputs if output.axes}
+
+    def _values_between_loops(self) -> list[str]:
+        reads = [name for one in self.plan.passes for name in self._read_by_pass(one)]
+        for time in range(len(self.plan.passes) + 1):
+            reads += self._read_per_row(time)
+        inputs = {f"x{i}" for i in range(len(self.writer.loop.inputs))}
+        return sorted({*reads} - inputs)
+
+    def _row_loads(self, names: Iterable[str]) -> dict[str, str]:
+        """Loads of values per row, from inputs and from arrays."""
+        loads = {}
+        for name in names:
+            if name in self.arrays:
+                loads[name] = f"const {self.values[name].type} {name} = row_{name}[i];"
+            else:
+                step = self.writer.number(self.writer.space.steps[int(name[1:])][0])
+                loads[name] = self.writer.load(int(name[1:]), f"p{name[1:]}[i * {step}]")
+        return loads
+
+    # Source
+
+    def text(self) -> list[str]:
+        """The functions that finish stages, and `work`."""
+        writer, plan = self.writer, self.plan
+        closings = [part.closing() for part in plan.parts]
+        writer.functions.update(*(calls for _, calls in closings))
+        start = f"task * {CUT['rows_at_once']}"
+        lines = [
+            *(text for text, _ in closings),
+            "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+            *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
+            *self._buffers(),
+            *writer.once(),
+            f"for (; row < last; row += {TOGETHER}) {{",
+            f"const int64_t width = last - row < {TOGETHER} ? last - row : {TOGETHER};",
+            "const int64_t i0 = row;",
+            *(self._address(i) for i, level in enumerate(writer.levels) if level),
+            *writer.targets(),
+            *self._transposition(),
+        ]
+        for number, one in enumerate(plan.passes):
+            lines += [*self._row_statements(number), *self._pass(one)]
+        return [*lines, *self._row_statements(len(plan.passes)), "}\n}"]
+
+    def _buffers(self) -> list[str]:
+        kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]
+        kept += [(f"t{i}", self.writer.input_type(i)) for i in self.transposed]
+        sums = [(f"high{p.k}", "double" if p.sums else p.type) for p in self.plan.parts]
+        rows = [(f"row_{name}", self.values[name].type) for name in self.arrays]
+        return [
+            *(f"{kind} {name}[{LENGTH * TOGETHER}];" for name, kind in kept),
+            *(f"{kind} {name}[{TOGETHER}];" for name, kind in (*sums, *rows)),
+        ]
+
+    def _address(self, i: int) -> str:
+        kind, step = self.writer.pointer(i), self.writer.space.steps[i][0]
+        place = f"i0 * {self.writer.number(step)}" if step else "0"
+        return f"{kind}p{i} = ({kind})data[{i}] + {place};"
+
+    def _transposition(self) -> list[str]:
+        if not self.transposed:
+            return []
+        inner = CUT["inner"]
+        copies = [f"t{i}[j * {TOGETHER} + i] = p{i}[i * {inner} + j];" for i in self.transposed]
+        return [
+            f"for (int64_t j = 0; j < {inner}; ++j) {{",
+            "#pragma omp simd", _OF_ALL, *copies, "}", "}",
+        ]  # fmt: skip
+
+    def _row_statements(self, time: int) -> list[str]:
+        """A loop over rows that finishes stages and computes the values per row of a time."""
+        own = self.plan.of_rows(time)
+        lines = [
+            f"const {self.values[name].type} {name} = finish{part.k}_KEY(high{part.k}[i]);"
+            for name, part in self._finished(time).items()
+        ]
+        lines += [self.values[name].line for name in own]
+        defined = {*own, *self._finished(time)}
+        ends = [f"row_{name}[i] = {name};" for name in self.arrays if name in defined]
+        if time == len(self.plan.passes):
+            for k, value in self._row_outputs().items():
+                target = storage(self.writer.loop.outputs[k].dtype)
+                place = len(self.writer.loop.inputs) + k
+                ends.append(f"(({target} *)data[{place}])[row + i] = {value};")
+        if not ends:
+            return []
+        loads = self._row_loads(self._read_per_row(time))
+        return ["#pragma omp simd", _OF_ALL, *loads.values(), *lines, *ends, "}"]
+
+    def _pass(self, one: Pass) -> list[str]:
+        parts = [self.plan.parts[k] for k in one.stages]
+        along = {name for name in one.names if self.values[name].level == ALONG}
+        inputs = [i for i in range(len(self.writer.loop.inputs)) if f"x{i}" in along]
+        cleared = [f"high{part.k}[i] = {part.identity()};" for part in parts]
+        return [
+            *(["#pragma omp simd", _OF_ALL, *cleared, "}"] if cleared else []),
+            f"for (int64_t j = 0; j < {CUT['inner']}; ++j) {{",
+            *(self.writer.load(i, f"p{i}[j]") for i in inputs),
+            *map(for_all_arguments, self.plan.chosen(one, ALONG)),
+            *self.writer.walk_over("0", "width", self._body(one, parts)),
+            "}",
+        ]  # fmt: skip
+
+    def _body(self, one: Pass, parts: list[Combination]) -> Body:
+        place, inner = f"j * {TOGETHER} + i", CUT["inner"]
+        loads = self._row_loads(self._read_by_pass(one))
+        for i in range(len(self.writer.loop.inputs)):
+            if f"x{i}" in one.names and self.values[f"x{i}"].level == ELEMENT:
+                own = f"t{i}[{place}]" if i in self.transposed else f"p{i}[i * {inner} + j]"
+                loads[f"x{i}"] = self.writer.load(i, own)
+        for name in sorted(one.given):
+            loads[name] = f"const {self.values[name].type} {name} = kept_{name}[{place}];"
+        ends = [f"kept_{name}[{place}] = {name};" for name in sorted(one.kept)]
+        ends += [part.joined(f"high{part.k}[i]", self.plan.stage_values[part.k]) for part in parts]
+        if one.stores:
+            stored = self.writer.stored()
+            ends += [f"q{k}[i * {inner} + j] = {self.plan.output_values[k]};" for k in stored]
+        return Body(loads, self.plan.chosen(one, ELEMENT), ends)
