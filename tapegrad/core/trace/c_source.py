@@ -317,6 +317,8 @@ def _converted(name: str, source: Expression, node: Expression) -> str:
         raise UntraceableError("Complex numbers are not cast to real ones.")
     if node.dtype is not None and node.dtype.name == "float16" and _is_double(source):
         return f"cut_to_odd({name})"
+    if from_kind == "b" and to_kind == "f":  # compilers vectorise a choice, but not a conversion
+        return f"{name} ? ({type_of(node)})1 : ({type_of(node)})0"
     return name
 
 
