@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+import tapegrad.numpy as tnp
 from tapegrad.core.trace.loop import Loop
 from tests import capabilities
 from tests.program.test_fusion import Watching, draw, kinds, steps_of
@@ -192,3 +193,51 @@ def test_definitions_treat_special_values_alike(
         found = tf.function(NAMED[name])(x)
 
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def picked_by_one_hot(x: Any, labels: Any) -> Any:
+    return tf.reduce_sum(tf.one_hot(labels, 5, dtype=x.dtype) * tf.nn.log_softmax(x), -1)
+
+
+def picked_along_axis(x: Any, labels: Any) -> Any:
+    return tnp.take_along_axis(tf.nn.log_softmax(x), labels[:, None], -1)
+
+
+@pytest.mark.parametrize("pick", [picked_by_one_hot, picked_along_axis])
+def test_a_loss_of_picked_elements_is_one_loop_over_all(target: Watching, pick: Any) -> None:
+    """The gradient of a pick is a comparison of positions; nothing is scattered."""
+
+    def function(x: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_mean(pick(x, labels))
+        return y, tape.gradient(y, x)
+
+    steps = steps_of(function, X, tf.constant([0, 4, 2, -1, 3, 3]))
+
+    whole = [step for step in steps if any(value.shape == (6, 5) for value in step.results)]
+    assert kinds(whole) == ["loop"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_scatter_of_one_element_along_any_axis_is_a_loop(target: Watching, axis: int) -> None:
+    shape = [4, 3, 5]
+    shape[axis] = 1
+    indices = tf.constant(np.random.default_rng(0).integers(-2, 3, shape))
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.exp(tnp.take_along_axis(x, indices, axis)))
+        return tape.gradient(y, x) * 2.0
+
+    steps = steps_of(function, draw(4, 3, 5))
+
+    assert kinds(steps)[-1] == "loop"
+    assert "scatter_along_axis" not in kinds(steps)
+
+
+def test_a_one_hot_along_another_axis_stays(target: Watching) -> None:
+    steps = steps_of(lambda i: tf.one_hot(i, 3, axis=0), tf.constant([0, 2, 1, 5]))
+
+    assert kinds(steps) == ["one_hot"]

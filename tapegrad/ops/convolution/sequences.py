@@ -12,7 +12,6 @@ from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.products.primitives import conjugate
 from tapegrad.ops.shape.primitives import broadcast_p
 
-
 BLOCK = 1 << 24
 """The most products of a block of results; they are stored before they are added."""
 

@@ -1,7 +1,8 @@
-"""Replace named reductions by their definitions, which loops compute with their neighbours.
+"""Replace named functions by their definitions, which loops compute with their neighbours.
 
-A softmax, for example, is a maximum, exponentials, a sum and a division. The definition is the
-generic kernel of the primitive, run on symbols that note the calls.
+A softmax, for example, is a maximum, exponentials, a sum and a division, and one_hot compares
+indices with positions. The definition is the generic kernel of the primitive, run on symbols that
+note the calls.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.program.graph.dependence import unused_numbers
@@ -23,22 +25,41 @@ DTYPES = ("float32", "float64")
 """Half precision is left to kernels that round once."""
 
 
-def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
-    """Replace the calls of `loops.definitions` whose rows a loop may pass over several times."""
+BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis"})
+"""Functions whose definitions have no reductions."""
+
+
+def with_definitions(graph: Graph, backend: Backend, loops: LoopCompiler) -> Graph:
+    """Replace the calls of `loops.definitions` that become parts of loops."""
     names = loops.definitions
     if not any(call.primitive.name in names for call in graph.calls):
         return graph
     numbers = unused_numbers(graph)
+    constants = dict(graph.constants)
     calls: list[Call] = []
     for call in graph.calls:
-        is_defined = call.primitive.name in names and _has_rows(call, loops)
-        calls.extend((_defined(call, numbers) if is_defined else None) or (call,))
-    return replace(graph, calls=tuple(calls))
+        if call.primitive.name in names and not call.region and _is_worth_it(call, loops):
+            noting = _Noting(call, numbers, backend)
+            defined = noting.calls_of_definition()
+            if defined is not None:
+                calls.extend(defined)
+                constants.update(noting.constants)
+                continue
+        calls.append(call)
+    return replace(graph, calls=tuple(calls), constants=constants)
+
+
+def _is_worth_it(call: Call, loops: LoopCompiler) -> bool:
+    if call.primitive.name not in BY_ELEMENT:
+        return _has_rows(call, loops)
+    dtypes = {value.dtype.name for value in (*call.reads, *call.results)}
+    is_known = loops.dtypes is None or not dtypes.difference(loops.dtypes)
+    return is_known and bool(call.results[0].size)
 
 
 def _has_rows(call: Call, loops: LoopCompiler) -> bool:
     """Whether a call reduces its last axes, and a loop may pass over them several times."""
-    if {value.dtype.name for value in call.reads} - {*DTYPES} or call.region:
+    if {value.dtype.name for value in call.reads}.difference(DTYPES):
         return False
     shape = call.reads[0].shape
     axes = _axes_of(call, len(shape))
@@ -53,20 +74,25 @@ def _axes_of(call: Call, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axis % rank for axis in axes))
 
 
-def _defined(call: Call, numbers: Iterator[int]) -> list[Call] | None:
-    """Return the calls that a call stands for, None if its definition does anything else."""
-    noting = _Noting(call, numbers)
-    operands = [noting.symbol(x) if isinstance(x, Value) else x for x in call.operands]
-    assert call.primitive.forward is not None
-    try:
-        results = call.primitive.forward(noting, *operands, **call.params)
-    except (UntraceableError, AttributeError):
-        return None
-    return noting.calls_for(results if isinstance(results, tuple) else (results,))
+def _scatter_one(xp: Any, t: Any, indices: Any, *, axis: int, length: int, unique: bool) -> Any:
+    """Scatter one element along an axis, by comparing its index with all positions."""
+    if indices.shape[axis] != 1:
+        raise UntraceableError("Several elements are added.")
+    shape = [1] * t.ndim
+    shape[axis] = length
+    positions = xp.reshape(xp.arange(length, dtype=indices.dtype), tuple(shape))
+    hits = xp.where(indices < 0, indices + length, indices) == positions
+    return xp.where(hits, t, xp.full((), 0, dtype=t.dtype))
+
+
+OTHERWISE: dict[str, Callable[..., Any]] = {"scatter_along_axis": _scatter_one}
+"""Definitions that are not the generic kernel."""
 
 
 class _Symbol:
     """A value of the graph with the operators of an array."""
+
+    device = None
 
     def __init__(self, noting: _Noting, value: Value) -> None:
         self._noting = noting
@@ -89,7 +115,7 @@ for _method, _name in {
     setattr(_Symbol, f"__{_method}__", _operator(_name))
     setattr(_Symbol, f"__r{_method}__", _operator(_name, swapped=True))
 for _method, _name in {
-    "eq": "equal", "ne": "not_equal", "or": "logical_or", "and": "logical_and",
+    "eq": "equal", "ne": "not_equal", "lt": "less", "or": "logical_or", "and": "logical_and",
 }.items():  # fmt: skip
     setattr(_Symbol, f"__{_method}__", _operator(_name))
 
@@ -97,14 +123,25 @@ for _method, _name in {
 class _Noting:
     """An array namespace whose functions note calls of primitives."""
 
-    def __init__(self, call: Call, numbers: Iterator[int]) -> None:
-        self._call, self._numbers = call, numbers
+    def __init__(self, call: Call, numbers: Iterator[int], backend: Backend) -> None:
+        self._call, self._numbers, self._backend = call, numbers, backend
         self._calls: list[Call] = []
+        self.constants: dict[int, Any] = {}
+        """The constant arrays of the definition, by the numbers of their values."""
 
-    def symbol(self, value: Value) -> _Symbol:
-        return _Symbol(self, value)
+    def calls_of_definition(self) -> list[Call] | None:
+        """Return the calls that a call stands for, None if its definition does anything else."""
+        call = self._call
+        definition = OTHERWISE.get(call.primitive.name, call.primitive.forward)
+        assert definition is not None
+        operands = [_Symbol(self, x) if isinstance(x, Value) else x for x in call.operands]
+        try:
+            results = definition(self, *operands, **call.params)
+        except (UntraceableError, AttributeError):
+            return None
+        return self._renamed(results if isinstance(results, tuple) else (results,))
 
-    def calls_for(self, results: Sequence[Any]) -> list[Call] | None:
+    def _renamed(self, results: Sequence[Any]) -> list[Call] | None:
         """Return the calls, which make the results of the call that they replace."""
         made = {value.number for call in self._calls for value in call.results}
         own = [result.value.number for result in results]
@@ -162,6 +199,26 @@ class _Noting:
     def astype(self, x: _Symbol, dtype: Any) -> _Symbol:
         return self.by_element("cast", x, dtype=dtype)
 
+    def expand_dims(self, x: _Symbol, *, axis: int) -> _Symbol:
+        return self.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+    def moveaxis(self, x: _Symbol, source: int, target: int) -> _Symbol:
+        if source % x.ndim != target % x.ndim:
+            raise UntraceableError("Axes are exchanged.")
+        return x
+
+    def arange(self, length: int, *, dtype: Any, device: Any = None) -> _Symbol:
+        if length - 1 > np.iinfo(dtype).max:
+            raise UntraceableError("Not all positions are numbers of the dtype.")
+        host = np.arange(length, dtype=dtype)
+        value = Value(next(self._numbers), host.shape, host.dtype, self._device)
+        self.constants[value.number] = self._backend.from_host(host, self._device)
+        return _Symbol(self, value)
+
+    def full(self, shape: Shape, number: Any, *, dtype: Any, device: Any = None) -> _Symbol:
+        params = {"shape": shape, "value": number, "dtype": np.dtype(dtype)}
+        return self._note("full_like", self._call.reads[:1], params, shape, dtype)
+
     def zeros_like(self, x: _Symbol) -> _Symbol:
         return self._filled(x, 0)
 
@@ -169,8 +226,7 @@ class _Noting:
         return self._filled(x, 1)
 
     def _filled(self, x: _Symbol, number: int) -> _Symbol:
-        params = {"shape": x.shape, "value": number, "dtype": x.dtype}
-        return self._note("full_like", (x,), params, x.shape, x.dtype)
+        return self.full(x.shape, number, dtype=x.dtype)
 
     def isdtype(self, dtype: Any, kind: str) -> bool:
         return kind == "real floating"  # see DTYPES

@@ -50,9 +50,10 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
-    loops = None if backend is None else capabilities_of(backend.array_types[0]).loops
-    if loops is not None:
-        passes.append(partial(with_definitions, loops=loops))
+    if backend is not None:
+        loops = capabilities_of(backend.array_types[0]).loops
+        if loops is not None:
+            passes.append(partial(with_definitions, backend=backend, loops=loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()
