@@ -11,7 +11,11 @@ from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
 from tapegrad_numpy.kernels.segment import KERNELS as SEGMENTS
 from tapegrad_numpy.loops.dtypes import COMPLEX_PRIMITIVES, LOOP_DTYPES
+from tapegrad_numpy.loops.layout import MANY
 from tapegrad_numpy.loops.recycling import recycled
+
+_ROWS_FOR_THREADS = 16
+"""The number of rows from which there is enough work for the threads of most machines."""
 
 
 class CLoopCompiler:
@@ -29,7 +33,11 @@ class CLoopCompiler:
     result_buffer = staticmethod(recycled)
 
     def takes_stages(self, rows: int, length: int) -> bool:
-        return True
+        """Return whether a loop with stages is at least as fast as separate loops.
+
+        Each row is processed by one thread. Separate loops divide a few long rows among threads.
+        """
+        return rows >= _ROWS_FOR_THREADS or rows * length < MANY
 
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.

@@ -43,10 +43,6 @@ class Value:
     type: str = ""
 
     @property
-    def is_heavy(self) -> bool:
-        return _HEAVY.search(self.line) is not None
-
-    @property
     def is_of_row(self) -> bool:
         """Whether it is constant along the row."""
         return not self.level & ALONG
@@ -69,6 +65,11 @@ class Pass:
     """Values that earlier passes stored for this one."""
 
 
+def is_heavy(line: str) -> bool:
+    """Return whether a statement costs more than to store its value and to read it again."""
+    return _HEAVY.search(line) is not None
+
+
 def names_in(texts: Iterable[str]) -> list[str]:
     """Return the names of values that C expressions read."""
     return [name for text in texts for name in _NAME.findall(text)]
@@ -77,9 +78,7 @@ def names_in(texts: Iterable[str]) -> list[str]:
 class Plan:
     """The values of a loop with stages, and the passes that compute them."""
 
-    def __init__(
-        self, writer: Writer, levels: Sequence[int], stage_level: int, may_keep: bool
-    ) -> None:
+    def __init__(self, writer: Writer, levels: Sequence[int], stage_level: int) -> None:
         self.writer = writer
         self.parts = [Combination(k, stage) for k, stage in enumerate(writer.loop.stages)]
         self.stage_values = writer.formula.results[: len(self.parts)]
@@ -87,7 +86,7 @@ class Plan:
         self.values = {f"x{i}": Value(level, 0) for i, level in enumerate(levels)}
         self.order: list[str] = []
         """The names of all statements, operands first."""
-        self._stage_level, self._may_keep = stage_level, may_keep
+        self._stage_level = stage_level
         count = self._describe_statements()
         self.passes = self._planned(count)
 
@@ -190,7 +189,7 @@ class Plan:
     def _keep(self, name: str, earlier: Sequence[Pass]) -> bool:
         """Let the first pass that computes a value keep it, if that is worth it."""
         value = self.values[name]
-        if not self._may_keep or value.level != ELEMENT or not value.is_heavy:
+        if value.level != ELEMENT or not is_heavy(value.line):
             return False
         source = next((one for one in earlier if name in one.names), None)
         if source is None:

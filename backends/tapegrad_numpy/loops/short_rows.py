@@ -1,8 +1,8 @@
 """C source of loops with stages over many short rows: rows are processed together.
 
 The innermost loops run over adjacent rows, so that they have many steps and all statements are
-vectorised, also those per row. Element j of all rows is processed before element j + 1. Inputs that
-several passes read are first transposed into an array on the stack.
+vectorised, also those per row. Element j of all rows is processed before element j + 1. The first
+pass that reads an input copies it into a transposed array on the stack for the other passes.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tapegrad_numpy.loops.combining import Combination
-from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, names_in
+from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, is_heavy, names_in
 from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments, storage
 
 LENGTH = 32
-"""The longest short row."""
+"""The longest short row. To read elements with gaps takes time, which must be worth it."""
+_CHEAP_LENGTH = 16
+"""The longest short row if there are only cheap operations and sums."""
 TOGETHER = 128
 """The number of rows that are processed together."""
 _FEWEST = 8
 """The fewest rows that are worth it."""
+_MOST_TRANSPOSED = 4
+"""The most inputs that are copied to the stack."""
 
 _OF_ALL = "for (int64_t i = 0; i < width; ++i) {"
 
@@ -26,8 +30,12 @@ _OF_ALL = "for (int64_t i = 0; i < width; ++i) {"
 def has_short_rows(writer: Writer) -> bool:
     """Return whether rows are short and many, and adjacent in all inputs."""
     sizes = writer.space.sizes
-    is_flat = writer.space.combined == (False, True) and not writer.windows.inputs
-    return is_flat and sizes[0] >= _FEWEST and sizes[1] <= LENGTH
+    if writer.space.combined != (False, True) or writer.windows.inputs or sizes[0] < _FEWEST:
+        return False
+    is_costly = any(map(is_heavy, writer.formula.per_element)) or any(
+        stage.combine in ("maximum", "minimum") for stage in writer.loop.stages
+    )
+    return sizes[1] <= (LENGTH if is_costly else _CHEAP_LENGTH)
 
 
 def write_short_rows(writer: Writer) -> list[str]:
@@ -43,15 +51,18 @@ class _ShortRows:
         levels = []
         for across, along in writer.space.steps:
             levels.append((ACROSS if across else 0) | (ALONG if along else 0))
-        self.plan = Plan(writer, levels, ACROSS, may_keep=True)
+        self.plan = Plan(writer, levels, ACROSS)
         self.values = self.plan.values
         self.arrays = self._values_between_loops()
         """The values per row that are stored for other loops than the one that computes them."""
-        self.transposed = [
-            i
-            for i, level in enumerate(levels)
-            if level == ELEMENT and sum(f"x{i}" in one.names for one in self.plan.passes) > 1
+        shared = [
+            i for i, level in enumerate(levels) if level == ELEMENT and len(self._readers(i)) > 1
         ]
+        self.transposed = shared[:_MOST_TRANSPOSED]
+        """The inputs that the first pass that reads them copies for the others."""
+
+    def _readers(self, i: int) -> list[Pass]:
+        return [one for one in self.plan.passes if f"x{i}" in one.names]
 
     # Values per row
 
@@ -97,8 +108,8 @@ class _ShortRows:
             if name in self.arrays:
                 loads[name] = f"const {self.values[name].type} {name} = row_{name}[i];"
             else:
-                step = self.writer.number(self.writer.space.steps[int(name[1:])][0])
-                loads[name] = self.writer.load(int(name[1:]), f"p{name[1:]}[i * {step}]")
+                # The elements of other rows are adjacent, because it has one per row.
+                loads[name] = self.writer.load(int(name[1:]), f"p{name[1:]}[i]")
         return loads
 
     # Source
@@ -113,6 +124,8 @@ class _ShortRows:
             *(text for text, _ in closings),
             "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
             *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
+            # A variable, because the compiler reads memory again after each store.
+            f"const int64_t length = {CUT['inner']};",
             *self._buffers(),
             *writer.once(),
             f"for (; row < last; row += {TOGETHER}) {{",
@@ -120,7 +133,6 @@ class _ShortRows:
             "const int64_t i0 = row;",
             *(self._address(i) for i, level in enumerate(writer.levels) if level),
             *writer.targets(),
-            *self._transposition(),
         ]
         for number, one in enumerate(plan.passes):
             lines += [*self._row_statements(number), *self._pass(one)]
@@ -140,16 +152,6 @@ class _ShortRows:
         kind, step = self.writer.pointer(i), self.writer.space.steps[i][0]
         place = f"i0 * {self.writer.number(step)}" if step else "0"
         return f"{kind}p{i} = ({kind})data[{i}] + {place};"
-
-    def _transposition(self) -> list[str]:
-        if not self.transposed:
-            return []
-        inner = CUT["inner"]
-        copies = [f"t{i}[j * {TOGETHER} + i] = p{i}[i * {inner} + j];" for i in self.transposed]
-        return [
-            f"for (int64_t j = 0; j < {inner}; ++j) {{",
-            "#pragma omp simd", _OF_ALL, *copies, "}", "}",
-        ]  # fmt: skip
 
     def _row_statements(self, time: int) -> list[str]:
         """A loop over rows that finishes stages and computes the values per row of a time."""
@@ -178,7 +180,7 @@ class _ShortRows:
         cleared = [f"high{part.k}[i] = {part.identity()};" for part in parts]
         return [
             *(["#pragma omp simd", _OF_ALL, *cleared, "}"] if cleared else []),
-            f"for (int64_t j = 0; j < {CUT['inner']}; ++j) {{",
+            "for (int64_t j = 0; j < length; ++j) {",
             *(self.writer.load(i, f"p{i}[j]") for i in inputs),
             *map(for_all_arguments, self.plan.chosen(one, ALONG)),
             *self.writer.walk_over("0", "width", self._body(one, parts)),
@@ -186,17 +188,22 @@ class _ShortRows:
         ]  # fmt: skip
 
     def _body(self, one: Pass, parts: list[Combination]) -> Body:
-        place, inner = f"j * {TOGETHER} + i", CUT["inner"]
+        place, in_row = f"j * {TOGETHER} + i", "i * length + j"
         loads = self._row_loads(self._read_by_pass(one))
+        ends = []
         for i in range(len(self.writer.loop.inputs)):
-            if f"x{i}" in one.names and self.values[f"x{i}"].level == ELEMENT:
-                own = f"t{i}[{place}]" if i in self.transposed else f"p{i}[i * {inner} + j]"
-                loads[f"x{i}"] = self.writer.load(i, own)
+            if f"x{i}" not in one.names or self.values[f"x{i}"].level != ELEMENT:
+                continue
+            is_copy = i in self.transposed and self._readers(i)[0] is not one
+            own = f"t{i}[{place}]" if is_copy else f"p{i}[{in_row}]"
+            loads[f"x{i}"] = self.writer.load(i, own)
+            if i in self.transposed and not is_copy:
+                ends.append(f"t{i}[{place}] = x{i};")
         for name in sorted(one.given):
             loads[name] = f"const {self.values[name].type} {name} = kept_{name}[{place}];"
-        ends = [f"kept_{name}[{place}] = {name};" for name in sorted(one.kept)]
+        ends += [f"kept_{name}[{place}] = {name};" for name in sorted(one.kept)]
         ends += [part.joined(f"high{part.k}[i]", self.plan.stage_values[part.k]) for part in parts]
         if one.stores:
             stored = self.writer.stored()
-            ends += [f"q{k}[i * {inner} + j] = {self.plan.output_values[k]};" for k in stored]
+            ends += [f"q{k}[{in_row}] = {self.plan.output_values[k]};" for k in stored]
         return Body(loads, self.plan.chosen(one, ELEMENT), ends)

@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+import numpy as np
+
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
+from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan
 from tapegrad_numpy.loops.short_rows import has_short_rows, write_short_rows
 from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds, storage
 
 KEPT_ELEMENTS = 4096
-"""The longest rows of which values are kept from one pass to the next, on the stack."""
+"""The longest rows of which values are kept on the stack from one pass to the next.
+
+Values of longer rows are kept where other loops have their partial results, per task.
+"""
+_SIZES = {storage(np.dtype(name)): np.dtype(name).itemsize for name in LOOP_DTYPES}
+_SLOT = 16
+"""The size of a partial result in bytes."""
 
 
 def write_stages(loop: Loop) -> Kernel:
@@ -24,9 +33,14 @@ def write_stages(loop: Loop) -> Kernel:
     if 0 in loop.shape and any(stage.combine in ("maximum", "minimum") for stage in loop.stages):
         raise UntraceableError("The maximum or minimum of no elements is undefined.")
     writer = Writer(loop)
-    text = write_short_rows(writer) if has_short_rows(writer) else _LongRows(writer).text()
-    writer.cut(PIECE)
-    return Kernel("\n".join(text), frozenset(writer.functions), tuple(writer.numbers), 0)
+    slots = 0
+    if has_short_rows(writer):
+        text = write_short_rows(writer)
+    else:
+        rows = _LongRows(writer)
+        text, slots = rows.text(), rows.slots
+    slots *= writer.cut(PIECE).tasks
+    return Kernel("\n".join(text), frozenset(writer.functions), tuple(writer.numbers), slots)
 
 
 class _LongRows:
@@ -40,9 +54,9 @@ class _LongRows:
         for steps in writer.space.steps:
             along = ALONG if any(steps[axis] for axis in self.outer) else CONSTANT
             levels.append(ELEMENT if steps[-1] else along)
-        sizes = writer.space.sizes
-        length = sizes[-1] * prod(sizes[axis] for axis in self.outer)
-        self.plan = Plan(writer, levels, CONSTANT, length <= KEPT_ELEMENTS)
+        self.plan = Plan(writer, levels, CONSTANT)
+        self.slots = 0
+        """The number of partial results per task that hold kept values."""
 
     def text(self) -> list[str]:
         """The functions that finish stages, and `work`."""
@@ -50,13 +64,13 @@ class _LongRows:
         closings = [part.closing() for part in plan.parts]
         writer.functions.update(*(calls for _, calls in closings))
         start = f"task * {CUT['rows_at_once']}"
-        types = {name: plan.values[name].type for name in plan.kept()}
+        kept = self._kept()
         lines = [
             *writer.before(),
             *(text for text, _ in closings),
             "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
             *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
-            *(f"{kind} kept_{name}[{KEPT_ELEMENTS}];" for name, kind in types.items()),
+            *kept,
             *writer.once(),
             "for (; row < last; ++row) {",
             *writer.indices(writer.space.kept_outer, "row"),
@@ -66,7 +80,28 @@ class _LongRows:
         for number, one in enumerate(plan.passes):
             lines += [*self._row_statements(number), *self._pass(one)]
         lines += self._row_statements(len(plan.passes))
-        return [*lines, *self._row_results(), "}\n}"]
+        lines += [*self._row_results(), "}\n}"]
+        if self.slots:  # they are not partial results, so there is nothing to do with them
+            lines.append("static void close_KEY(char **data, const int64_t *z, const Slot *s) {}")
+        return lines
+
+    def _kept(self) -> list[str]:
+        """The arrays of values that are kept between passes."""
+        types = {name: self.plan.values[name].type for name in self.plan.kept()}
+        sizes = self.writer.space.sizes
+        length = sizes[-1] * prod(sizes[axis] for axis in self.outer)
+        if length <= KEPT_ELEMENTS:
+            return [f"{kind} kept_{name}[{KEPT_ELEMENTS}];" for name, kind in types.items()]
+        starts = {}
+        for name, kind in types.items():
+            starts[name] = self.slots
+            self.slots += -(-length * _SIZES[kind] // _SLOT)
+        count = self.writer.number(self.slots)
+        return [
+            f"{kind} *kept_{name} = "
+            f"({kind} *)(slots + task * {count} + {self.writer.number(starts[name])});"
+            for name, kind in types.items()
+        ]
 
     def _row_statements(self, time: int) -> list[str]:
         return [self.plan.values[name].line for name in self.plan.of_rows(time)]
