@@ -99,8 +99,7 @@ class LoopRule:
     ) -> None:
         self.loop, self.pullback = loop, pullback
         self._all_kept = kept
-        count = pullback.backward.layout.entries - len(pullback.seeded) - len(pullback.reread)
-        self.kept = kept[:count]
+        self.kept = kept[: pullback.kept_by_rounds]
         """What the rounds of the pullback read; the others are read after the loop."""
         self._outer = [*sources.tensors, *sources.variables]
         self._results = results
@@ -171,7 +170,7 @@ class LoopRule:
             "pulled": pulled,
         }
         sums = results[count:last]
-        sums += [_over_rounds(one, [known[k][p] for k, p in one.stacks]) for one in pullback.later]
+        sums += [over_rounds(one, [known[k][p] for k, p in one.stacks]) for one in pullback.later]
         return self.in_order(results[:count], pulled[: len(pullback.pulled)], sums)
 
     def in_order(
@@ -199,7 +198,7 @@ class LoopRule:
         raise NotImplementedError
 
 
-def _over_rounds(one: LaterSum, stacks: Sequence[Tensor]) -> Any:
+def over_rounds(one: LaterSum, stacks: Sequence[Tensor]) -> Any:
     """Return the sum over all rounds of what a call computes, from the stacks of its operands."""
     if one.call.primitive.name == "sum":
         (operand,) = one.call.reads
