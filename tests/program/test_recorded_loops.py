@@ -174,7 +174,7 @@ def test_jacobians() -> None:
             y = tf.reduce_sum(tf.foldl(step_of(weights), x, h), axis=0)
         return tape.jacobian(y, [x, h])
 
-    check(function, array(10, 2, 3), array(2, 3), loops=4)
+    check(function, array(10, 2, 3), array(2, 3), loops=2)
 
 
 def test_gradients_and_effects_of_functions_around_a_loop() -> None:
@@ -336,22 +336,6 @@ def test_a_carried_value_that_grows_is_unrolled() -> None:
         return tf.foldl(lambda rows, y: tf.concat([rows, y[None]], 0), x, x[:1])
 
     check(function, array(5, 4), loops=0)
-
-
-def test_forward_accumulators_see_each_round() -> None:
-    def function(x: Any) -> Any:
-        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
-            y = tf.foldl(lambda total, y: tf.sin(total) + y, x)
-        return y, accumulator.jvp(y)
-
-    check(function, array(6, 4), loops=0)
-
-
-def test_vmap_over_a_loop() -> None:
-    def function(x: Any) -> Any:
-        return tf.vmap(lambda row: tf.foldl(lambda total, y: tf.sin(total) + y, row))(x)
-
-    check(function, array(3, 6, 4), loops=0)
 
 
 # Loops that end by a condition

@@ -9,6 +9,7 @@ from tapegrad.core.values.tensor import wrap
 from tapegrad.program.loops.body_recording import BodyRecording, NotOneLoop
 from tapegrad.program.loops.call import real_arrays, recording_of_loop
 from tapegrad.program.loops.counted_call import Counted, CountedRule
+from tapegrad.program.loops.forward import keep_history, pushed_alone
 from tapegrad.program.loops.pullback import Pullback, trace_with_gradient
 from tapegrad.program.loops.segmented import Segmented, SegmentedRule
 from tapegrad.program.loops.segments import (
@@ -38,16 +39,21 @@ def counted_loop(
     if len(found.recording.calls) * length < LEAST_CALLS:
         raise NotOneLoop("it is short")
     sources = sources_of(found, carried, stacks, stack)
+    call = Counted(step, carried, stacks, found.states)
+    call.length, call.backwards, call.count_of_made = length, backwards, len(found.made)
     if not sources.are_any:
-        call = Counted(step, carried, stacks, found.states)
-        call.length, call.backwards = length, backwards
         tensors = [wrap(array) for array in call.run(around, body_of(found), found)]
-    else:
+    elif keep_history(call, sources, stack):
         pullback, segments = _with_gradient(step, given, around, sources, length)
-        kind = Counted if segments is None else Segmented
-        call = kind(step, carried, stacks, found.states)
-        call.length, call.backwards = length, backwards
-        tensors = _followed(call, pullback, segments, sources, stack)
+        if segments is not None:
+            call = Segmented(step, carried, stacks, found.states)
+            call.length, call.backwards = length, backwards
+            call.divide(segments)
+        tensors = _followed(call, pullback, sources, stack)
+    else:
+        tensors = pushed_alone(call, sources, stack) or call.followed(
+            stack, None, sources, call.run(around, body_of(found), found)
+        )
     return tensors[: len(carried)], tensors[len(carried) :]
 
 
@@ -65,17 +71,10 @@ def _with_gradient(
     return pullback, segments
 
 
-def _followed(
-    call: Counted,
-    pullback: Pullback,
-    segments: Segments | None,
-    sources: Sources,
-    stack: Stack,
-) -> Tensors:
+def _followed(call: Counted, pullback: Pullback, sources: Sources, stack: Stack) -> Tensors:
     """Record a loop with its VJP rule; return its results."""
     around, found = recording_of_loop(), pullback.round
-    if isinstance(call, Segmented) and segments is not None:
-        call.divide(segments)
+    if isinstance(call, Segmented):
         body = body_of(found, (), pullback.forward_calls)
         results = call.run(around, body, found)
         rule: CountedRule = SegmentedRule(call, pullback, sources, [], results)

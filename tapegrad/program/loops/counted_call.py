@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.autodiff.batching import is_batched
 from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.tensor import wrap
 from tapegrad.ops.control.loops import loop as loop_over_tensors
 from tapegrad.ops.creation import zeros_like
+from tapegrad.program.loops import batch_rules  # noqa: F401  # the rule for examples
 from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.call import LoopCall, LoopRule, recording_of_loop
 from tapegrad.program.loops.primitives import counted_loop_p
-from tapegrad.program.loops.tracing import Step, Tensors
+from tapegrad.program.loops.tracing import Step, Tensors, apart
 
 
 class Counted(LoopCall):
@@ -29,6 +31,9 @@ class Counted(LoopCall):
 
     def record(self, operands: list[Any], body: Body) -> Sequence[Any]:
         return run_rounds(operands, body, self.length, self.backwards)
+
+    def over_tensors(self, step: Step, carried: Tensors, stacks: Tensors) -> tuple[Any, Any]:
+        return loop_over_tensors(step, carried, stacks, self.length, self.backwards)
 
 
 def run_rounds(operands: list[Any], body: Body, length: int, backwards: bool) -> Sequence[Any]:
@@ -43,9 +48,16 @@ class CountedRule(LoopRule):
 
     loop: Counted
 
-    def run_pullback(self, cotangents: list[Any], rest: list[Any]) -> Sequence[Any]:
-        loop, body = self.loop, self.pullback.backward
-        return run_rounds(cotangents + rest, body, loop.length, not loop.backwards)
+    takes_examples = True
+
+    def run_pullback(self, cotangents: Tensors, rest: Tensors) -> Sequence[Any]:
+        loop, body, operands = self.loop, self.pullback.backward, cotangents + rest
+        if any(is_batched(x) for x in operands):
+            params = {"body": body, "length": loop.length, "backwards": not loop.backwards}
+            found: Sequence[Any] = counted_loop_p(*operands, **params)
+            return found
+        arrays = [x.array for x in operands]
+        return [wrap(x) for x in run_rounds(arrays, body, loop.length, not loop.backwards)]
 
     def observed(self, carried: Tensors, made: Tensors, outer: list[Any]) -> list[Any]:
         """Run the rounds again, and then a loop over their gradients."""
@@ -69,7 +81,7 @@ class CountedRule(LoopRule):
             bars, totals = before[: len(floating)], before[len(floating) :]
             first = count + len(loop.carried)
             last = first + len(loop.states)
-            own, inside = _apart(entries[count:first]), _apart(entries[last:])
+            own, inside = apart(entries[count:first]), apart(entries[last:])
             for variable, value in zip(loop.states, entries[first:last]):
                 variable.array = value.array
             with TransformTape() as tape:
@@ -96,8 +108,3 @@ def _kept_by_rounds(loop: Counted) -> Tensors:
         return new, kept
 
     return loop_over_tensors(keep, loop.carried, loop.stacks, loop.length, loop.backwards)[1]
-
-
-def _apart(tensors: Tensors) -> Tensors:
-    """Return other tensors with the same values, which a tape may follow alone."""
-    return [tensor * 1 if tensor.dtype.is_differentiable else tensor for tensor in tensors]

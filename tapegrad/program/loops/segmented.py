@@ -112,6 +112,7 @@ class SegmentedRule(CountedRule):
     """The VJP rule of a loop in segments."""
 
     loop: Segmented
+    takes_examples = False
 
     def _plain(self, carried: Tensors, made: Tensors) -> list[Any]:
         """Run the rounds of each segment again, and then their pullbacks."""
