@@ -308,6 +308,39 @@ def test_gradients_of_examples_of_a_while_loop() -> None:
     assert "conditional_loop_gradient" in names(compiled.program(x))
 
 
+def chosen(x: Any) -> Any:
+    return tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.sin(x), lambda: x * 2.0)
+
+
+def test_vectorized_map_becomes_a_loop_if_a_function_reads_a_value() -> None:
+    x = array(6, 4)
+    expected = np.stack([chosen(row).numpy() for row in x])
+    compiled = tf.function(lambda x: tf.vectorized_map(chosen, x, warn=False))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-12)
+    assert names(compiled.program(x)) == ["counted_loop"]
+
+    with pytest.warns(UserWarning, match="one element after the other"):
+        np.testing.assert_allclose(tf.vectorized_map(chosen, x).numpy(), expected, rtol=1e-12)
+    with pytest.raises(tf.errors.ArgumentTypeError, match="stands for many examples"):
+        tf.vectorized_map(chosen, x, fallback_to_while_loop=False)
+
+
+def test_vectorized_map_hides_no_other_error() -> None:
+    with pytest.raises(tf.errors.ArgumentTypeError, match="abc"):
+        tf.vectorized_map(lambda x: tf.sin("abc"), array(3), warn=False)
+
+
+def test_structures_of_a_vectorized_map_that_becomes_a_loop() -> None:
+    def one(elems: Any) -> Any:
+        return {"y": chosen(elems[0]), "n": elems[1] + 1}
+
+    x, n = array(6, 4), tf.range(6)
+    found = tf.function(lambda x, n: tf.vectorized_map(one, (x, n), warn=False))(x, n)
+    assert found["n"].tolist() == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_allclose(found["y"].numpy(), [chosen(row).numpy() for row in x], rtol=1e-12)
+
+
 # Forward mode
 
 

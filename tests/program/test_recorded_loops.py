@@ -431,6 +431,25 @@ def test_a_loop_that_never_ends_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         endless(tf.ones(3))
 
 
+def test_an_unrolled_loop_that_never_ends_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tapegrad.ops.control import control_flow
+
+    monkeypatch.setattr(control_flow, "MOST_UNROLLED", 300)
+
+    def grow(most: int | None) -> Any:
+        return lambda x: tf.while_loop(
+            lambda y: True,
+            lambda y: (tf.concat([y, y[:1]], 0),),
+            (x,),
+            maximum_iterations=most,
+        )
+
+    with pytest.raises(tf.errors.ArgumentError, match="has not ended after 300 iterations"):
+        tf.function(grow(None))(tf.ones(2))
+    assert tf.function(grow(300))(tf.ones(2))[0].shape == (302,)
+    assert grow(400)(tf.ones(2))[0].shape == (402,)  # eager code keeps nothing
+
+
 def test_recording_does_not_grow_with_the_rounds() -> None:
     counts = set()
     for length in (50, 5000):

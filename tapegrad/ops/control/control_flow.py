@@ -18,11 +18,14 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
-from tapegrad.ops.control.loops import Structure, loop, recorded_while
+from tapegrad.ops.control.loops import Structure, is_recording, loop, recorded_while
 from tapegrad.ops.shape.joining import concat
 
 MOST_ROUNDS = 256
 """The most iterations that are recorded one by one, if a loop can be one call."""
+
+MOST_UNROLLED = 100_000
+"""The iterations after which a loop that is recorded one by one counts as endless."""
 
 FEW_ROUNDS = 32
 """The most iterations with an undecided condition that are always recorded one by one.
@@ -148,6 +151,13 @@ def while_loop(
             if found is not None:
                 values = found
                 break
+        if iterations == MOST_UNROLLED and is_recording():
+            raise ArgumentError(
+                f"A while_loop at {call_site()} has not ended after {MOST_UNROLLED:,} iterations, "
+                "which a recorded function keeps one by one. Check that its condition becomes "
+                "false. If it needs more, let the loop variables be tensors that keep their shapes "
+                "and dtypes, or run the function eagerly with function(jit_compile=False)."
+            )
         spend_rounds(1)
         values = _next_values(body, values)
         iterations += 1
