@@ -6,6 +6,7 @@ rule to such values; without a rule it runs once per example.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
 from tapegrad.core.values.tensor import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.ops.control.control_flow import map_fn
 from tapegrad.ops.control.vmap_hook import register_spread
 from tapegrad.ops.interface.operators import bind_operators
 from tapegrad.ops.shape import functions as shapes, joining
@@ -38,6 +40,10 @@ class Frame:
 _frame: ContextVar[Frame | None] = ContextVar("tapegrad_vmap", default=None)
 current_frame = _frame.get
 _levels = iter(range(1, 2**62))
+
+
+class NoSingleValueError(ArgumentTypeError):
+    """Python code inside `vmap` reads the value of a tensor that stands for many examples."""
 
 
 class Batched:
@@ -83,7 +89,7 @@ class Batched:
         return self.shape[0]
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise ArgumentTypeError(
+        raise NoSingleValueError(
             "Inside vmap a tensor stands for many examples, so it has no single value to read in "
             "Python. Use tapegrad.where instead of if, and read values outside."
         )
@@ -328,13 +334,27 @@ def vectorized_map(
 ) -> Any:
     """Apply `fn` to each element of the structure `elems` along axis 0, all at once.
 
-    This is `vmap` with TensorFlow's signature: `fn` takes one structure.
+    This is `vmap` with TensorFlow's signature: `fn` takes one structure. If `fn` needs the value of
+    an element in Python, e.g. for `if x > 0`, `map_fn` applies it to one element after the other,
+    with a warning unless `warn` is false. With `fallback_to_while_loop=False` it is an error.
 
     >>> import tapegrad
     >>> vectorized_map(lambda x: x * x, tapegrad.constant([1.0, 2.0])).tolist()
     [1.0, 4.0]
     """
-    return vmap(fn)(elems)
+    try:
+        return vmap(fn)(elems)
+    except NoSingleValueError:
+        if not fallback_to_while_loop:
+            raise
+    if warn:
+        warnings.warn(
+            "vectorized_map applies its function to one element after the other, because the "
+            "function needs the value of a single element in Python. tapegrad.where instead of if "
+            "lets it take all elements at once; warn=False turns this warning off.",
+            stacklevel=2,
+        )
+    return map_fn(fn, elems)
 
 
 def _front(arg: Any, axis: int | None) -> Any:

@@ -306,10 +306,14 @@ def _check_takes_variables(f: Function, backward: Function, variables: list[Vari
         )
 
 
-def recompute_grad(f: Function) -> Function:
+def recompute_grad(f: Function, segments: int | None = None) -> Function:
     """Keep only the inputs of `f` for the gradient, and run `f` again to compute it.
 
     This trades time for memory. Random numbers inside `f` must come from an explicit seed.
+
+    If a recorded function differentiates a loop in `f`, such as `tapegrad.scan`, it keeps what the
+    loop carries at the beginning of each of its `segments`, by default about the square root of the
+    number of rounds, and runs the rounds of one segment after the other again.
 
     >>> import tapegrad
     >>> x = tapegrad.Variable(2.0)
@@ -319,6 +323,8 @@ def recompute_grad(f: Function) -> Function:
     12.0
     """
     check_function(f, "recompute_grad")
+    if segments is not None and (type(segments) is not int or segments < 1):
+        raise ArgumentError(f"segments must be a positive int, or None. Got {segments!r}.")
 
     @custom_gradient
     @functools.wraps(f)
@@ -333,7 +339,7 @@ def recompute_grad(f: Function) -> Function:
             )
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
-            with computing_again():
+            with computing_again(segments):
                 return pulled_back(*upstream, variables=variables)
 
         def pulled_back(*upstream: Any, variables: Any) -> Any:

@@ -129,6 +129,10 @@ class ForwardAccumulator(CutLog):
             return tangent
         return batching.wrap_levels(_of_own_examples(tangent, levels), levels)
 
+    def tangent_of(self, node: Node | None) -> Any:
+        """Return the tangent of a value by its node, None if it has none."""
+        return self._of(node)
+
     # The interface to the recorder stack
 
     def follows_variable(self, variable: Variable, node: Node) -> bool:

@@ -314,17 +314,18 @@ def replace_recorder(recorder: Any) -> None:
 
 # Recomputation
 
-_region: ContextVar[int] = ContextVar("tapegrad_region", default=0)
+_region: ContextVar[tuple[int, int | None]] = ContextVar("tapegrad_region", default=(0, None))
 _next_region = count(1).__next__
 
 
 @contextmanager
-def computing_again() -> Iterator[None]:
+def computing_again(segments: int | None = None) -> Iterator[None]:
     """Mark operations as a deliberate recomputation that saves memory.
 
-    A recorded program must not merge them with the first computation.
+    A recorded program must not merge them with the first computation. Its loops are divided into
+    `segments`, whose rounds run again.
     """
-    token = _region.set(_next_region())
+    token = _region.set((_next_region(), segments))
     try:
         yield
     finally:
@@ -333,4 +334,9 @@ def computing_again() -> Iterator[None]:
 
 def current_region() -> int:
     """Return the number of the innermost `computing_again` block, 0 outside."""
-    return _region.get()
+    return _region.get()[0]
+
+
+def current_segments() -> int | None:
+    """Return the number of segments that the innermost `computing_again` block asks for."""
+    return _region.get()[1]

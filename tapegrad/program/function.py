@@ -39,6 +39,7 @@ from tapegrad.program.forward_backward import (
     record_forward_backward,
 )
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
+from tapegrad.program.loops.segments import within_budget
 from tapegrad.program.memory_budget import budget_warning, check_budget
 from tapegrad.program.outer_tape import (
     Backward,
@@ -263,7 +264,7 @@ class Function:
         first: FirstCall | None = None
         is_built = True
         if programs is None:
-            with recording_alone():
+            with recording_alone(), within_budget(self._memory_budget):
                 call = (args, kwargs)
                 made = self._families.programs(tape_key, call, leaves, self._name, self._parameters)
                 try:
@@ -384,11 +385,13 @@ class Function:
     def _record_only(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Entry:
         """Record a call and keep its program, but assign nothing except states of generators."""
         self._note_recording(args, kwargs, key)
-        call = RecordedCall(self.python_function, leaves, args, kwargs)
+        with within_budget(self._memory_budget):
+            call = RecordedCall(self.python_function, leaves, args, kwargs)
         if call.is_special:  # the variables that it has created exist now
             call.commit_initial_draws()
             call.let_go()
-            call = RecordedCall(self.python_function, leaves, args, kwargs)
+            with within_budget(self._memory_budget):
+                call = RecordedCall(self.python_function, leaves, args, kwargs)
         try:
             entry = call.entry(call.later, call.guards(), self._name, self._memory_budget)
             call.commit_initial_draws()
@@ -432,7 +435,7 @@ class Function:
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code on recorded arrays and store the program."""
-        with recording_alone():
+        with recording_alone(), within_budget(self._memory_budget):
             entry = self._entries.find(key)
             if entry is not None:  # another thread has recorded it
                 return self._call(args, kwargs)
@@ -566,10 +569,10 @@ def function(
 
     `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
     or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
-    values need more bytes than `memory_budget`, elementwise values are recomputed instead of
-    stored. A long program is compiled in the background and runs unfused meanwhile; with
-    `wait=True` its first call waits for the compiled form. The other options are accepted for
-    compatibility with TensorFlow and have no effect.
+    values need more bytes than `memory_budget`, elementwise values and rounds of loops are computed
+    again instead of stored. A long program is compiled in the background and runs unfused
+    meanwhile; with `wait=True` its first call waits for the compiled form. The other options are
+    accepted for compatibility with TensorFlow and have no effect.
 
     >>> import tapegrad
     >>> @function

@@ -50,7 +50,7 @@ from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_ho
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
+from tapegrad.program.graph.graph import Call, Graph, Value, inner_programs
 from tapegrad.program.inspect.inspection import Inspectable
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.replay import Launching, Reading, Replay, UnfitError
@@ -220,11 +220,9 @@ def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | N
     checkpoint()
     graph = optimized(recorded, backend)
     checkpoint()
-    for call in graph.calls:
-        for value in call.params.values():
-            if isinstance(value, InnerProgram):
-                value.compile()
-                checkpoint()
+    for inner in inner_programs(graph):
+        inner.compile()
+        checkpoint()
     read = [variables[number] for number in graph.variables]
     written = [variables[number] for number in graph.written]
     best = Program(recorded, graph, backend, read, written)

@@ -2,12 +2,13 @@
 
 A loop of few rounds is part of its program's graph, round by round. A graph of all rounds of a long
 one would take long to make. Here one graph runs 64 rounds, and its launches read one part of the
-stacks after the other.
+stacks after the other. If the rounds contain loops, each of these is a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import cupy
@@ -25,9 +26,21 @@ ROUNDS = 64
 """The rounds of one graph. The host needs as long for a launch as the device for about ten."""
 
 
+MOST_WITH_INNER_ROUNDS = 4096
+"""Likewise, of all rounds of a loop that contains loops."""
+
+_is_inside: ContextVar[bool] = ContextVar("tapegrad_cupy_inner_loop", default=False)
+"""Whether a loop is part of a round that is not part of a graph."""
+
+
 def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> tuple[Array, ...]:
     """Run a body `length` times; return the last carried values, then the stacks."""
+    if body.rounds > 1:
+        return _with_inner_loops(operands, body, length, backwards)
     if length <= MOST_IN_ONE_GRAPH:
+        if _is_inside.get():
+            outputs, _ = _captured(body, length, backwards)(operands, [])
+            return tuple(outputs)
         everything: tuple[Array, ...] = body.run_rounds(operands, length, backwards, _empty)
         return everything
     check_not_capturing("A loop of many rounds", operands[0])
@@ -43,6 +56,23 @@ def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> t
             stack[part] = entries
         del given, outputs  # arrays that are still referenced could not be used by the next launch
     return (*carried, *made)
+
+
+def _with_inner_loops(
+    operands: Sequence[Array], body: Any, length: int, backwards: bool
+) -> tuple[Array, ...]:
+    """Run rounds that contain loops."""
+    everything: tuple[Array, ...]
+    if length * body.rounds <= MOST_WITH_INNER_ROUNDS and not _is_inside.get():
+        everything = body.run_rounds(operands, length, backwards, _empty)
+        return everything
+    check_not_capturing("A loop of many rounds", operands[0])
+    token = _is_inside.set(True)
+    try:
+        everything = body.run_rounds(operands, length, backwards, _empty)
+    finally:
+        _is_inside.reset(token)
+    return everything
 
 
 def _parts(length: int, backwards: bool) -> list[slice]:
@@ -63,7 +93,7 @@ def _run_part(body: Any, given: Sequence[Array], length: int, backwards: bool) -
     if length < ROUNDS:
         outputs = body.run_rounds(given, length, backwards, _empty)
     else:
-        outputs, _ = _captured(body, backwards)(given, [])
+        outputs, _ = _captured(body, ROUNDS, backwards)(given, [])
     return outputs
 
 
@@ -71,13 +101,13 @@ def _empty(shape: tuple[int, ...], spec: Any) -> Array:
     return cupy.empty(shape, spec.dtype)
 
 
-def _captured(body: Any, backwards: bool) -> Captured:
+def _captured(body: Any, length: int, backwards: bool) -> Captured:
     """Return the run of some rounds as CUDA graphs, of the form of the body that runs now."""
-    key = (backwards, id(body.form))
+    key = (length, backwards, id(body.form))
     if key not in body.prepared:
 
         def run(inputs: Sequence[Array], _: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
-            return body.run_rounds(inputs, ROUNDS, backwards, _empty), ()
+            return body.run_rounds(inputs, length, backwards, _empty), ()
 
         body.prepared[key] = capture(run, [], [])
     captured: Captured = body.prepared[key]

@@ -13,20 +13,24 @@ from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.call_site import call_site
 from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
-from tapegrad.ops.control.loops import Structure, loop, recorded_while
+from tapegrad.ops.control.loops import Structure, is_recording, loop, recorded_while
 from tapegrad.ops.shape.joining import concat
 
 MOST_ROUNDS = 256
 """The most iterations that are recorded one by one, if a loop can be one call."""
 
+MOST_UNROLLED = 100_000
+"""The iterations after which a loop that is recorded one by one counts as endless."""
+
 FEW_ROUNDS = 32
 """The most iterations with an undecided condition that are always recorded one by one.
 
-They need no condition on the host, and forward accumulators and `vmap` see each of them.
+They need no condition on the host.
 """
 
 
@@ -135,6 +139,11 @@ def while_loop(
         if is_undecided(condition):
             values = _undecided_iterations(cond, body, values, condition, rest)
             break
+        if type(condition) in INTERPRETERS:  # examples inside vmap, which end at different rounds
+            found = _as_one_call(cond, body, values, condition, rest)
+            if found is not None:
+                values = found
+                break
         if not bool(condition):
             break
         if iterations == MOST_ROUNDS:
@@ -142,6 +151,13 @@ def while_loop(
             if found is not None:
                 values = found
                 break
+        if iterations == MOST_UNROLLED and is_recording():
+            raise ArgumentError(
+                f"A while_loop at {call_site()} has not ended after {MOST_UNROLLED:,} iterations, "
+                "which a recorded function keeps one by one. Check that its condition becomes "
+                "false. If it needs more, let the loop variables be tensors that keep their shapes "
+                "and dtypes, or run the function eagerly with function(jit_compile=False)."
+            )
         spend_rounds(1)
         values = _next_values(body, values)
         iterations += 1
@@ -175,9 +191,9 @@ def _undecided_iterations(
         raise RecordingError(
             f"The condition of while_loop at {call_site()} is computed by the function that is "
             "being recorded, and its iterations cannot be one recorded body: loop variables must "
-            "be tensors that keep their shapes and dtypes, and forward accumulators and vmap need "
-            f"maximum_iterations, at most {MOST_ROUNDS}. Got {most}. Or run the function eagerly "
-            "with function(jit_compile=False)."
+            "be tensors that keep their shapes and dtypes. Pass maximum_iterations, at most "
+            f"{MOST_ROUNDS}, so that they are recorded one by one. Got {most}. Or run the function "
+            "eagerly with function(jit_compile=False)."
         )
     return _masked_iterations(cond, body, values, condition, most)
 

@@ -20,9 +20,19 @@ Step = Callable[[Values, Values], tuple[Sequence[Any], Sequence[Any]]]
 _recorders: list[Callable[..., Any]] = []
 
 
-def register_loops(record: Callable[..., Any], record_while: Callable[..., Any]) -> None:
-    """Register the functions that record a loop, or return None if it must be unrolled."""
-    _recorders[:] = [record, record_while]
+def register_loops(
+    record: Callable[..., Any], record_while: Callable[..., Any], is_recording: Callable[[], bool]
+) -> None:
+    """Register the functions that record a loop, or return None if it must be unrolled.
+
+    `is_recording` returns whether a function is being recorded.
+    """
+    _recorders[:] = [record, record_while, is_recording]
+
+
+def is_recording() -> bool:
+    """Whether a function is being recorded, which keeps every round of an unrolled loop."""
+    return bool(_recorders) and bool(_recorders[2]())
 
 
 def recorded_while(

@@ -48,6 +48,11 @@ class InnerProgram:
     def compile(self) -> None:
         """Compile it, if that has not been done."""
 
+    @property
+    def peak(self) -> int:
+        """The bytes that it needs for intermediate values."""
+        return 0
+
 
 @dataclass(frozen=True)
 class Call:
@@ -131,6 +136,12 @@ class Graph:
     def results(self) -> tuple[Value, ...]:
         """The outputs and the new values of variables."""
         return (*self.outputs, *self.written.values())
+
+
+def inner_programs(graph: Graph) -> list[InnerProgram]:
+    """Return the programs that are parameters of calls."""
+    params = [value for call in graph.calls for value in call.params.values()]
+    return [value for value in params if isinstance(value, InnerProgram)]
 
 
 def without_dead_calls(graph: Graph) -> Graph:

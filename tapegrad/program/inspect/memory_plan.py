@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tapegrad.core.arena import Request, plan
 from tapegrad.core.out_of_memory import readable
-from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.emit.lowering import Step
+from tapegrad.program.graph.graph import Call, InnerProgram, Value
 from tapegrad.program.inspect.costs import kernel_of, table
 from tapegrad.program.inspect.text import Described, counted_as
 
@@ -102,7 +103,10 @@ def memory_of(program: Described) -> MemoryPlan:
     inner = [(v, first) for n, (v, first) in made.items() if n not in outputs | new]
     requests = [Request(value.nbytes, first, last[value.number]) for value, first in inner]
     planned = plan(requests)
-    live = [sum(r.size for r in requests if r.first <= k <= r.last) for k in range(len(steps))]
+    live = [
+        sum([r.size for r in requests if r.first <= place <= r.last]) + _inside(step)
+        for place, step in enumerate(steps)
+    ]
     busiest = max(range(len(steps)), key=live.__getitem__, default=None)
     return MemoryPlan(
         _bytes(graph.inputs),
@@ -118,6 +122,12 @@ def memory_of(program: Described) -> MemoryPlan:
         planned.size,
         "" if busiest is None else kernel_of(steps[busiest]).what,
     )
+
+
+def _inside(step: Step) -> int:
+    """The bytes of intermediate values inside a step, such as those of one round of a loop."""
+    params = step.params.values() if isinstance(step, Call) else ()
+    return max([value.peak for value in params if isinstance(value, InnerProgram)], default=0)
 
 
 def _homes(program: Described) -> dict[int, int]:

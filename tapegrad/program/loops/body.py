@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
-from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
+from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.program import Program, common_backend, specialized_kernels
@@ -78,10 +78,25 @@ class Body(InnerProgram):
         return _OneRound(self.recorded, optimized(self.recorded, backend), backend, [], [])
 
     def compile(self) -> None:
-        """Run the compiled program from now on."""
+        """Run the compiled program from now on; loops inside the body do so, too."""
         if self._compiled is None:
             program = self.program
+            for inner in inner_programs(program.graph):
+                inner.compile()
             self._compiled = _Round(program.graph, program.steps, self.layout, program.kernels)
+
+    @cached_property
+    def rounds(self) -> int:
+        """How many rounds the loops inside one round have, at least 1."""
+        loops = [call.params for call in self.recorded.calls if "length" in call.params]
+        inside: list[int] = [p["length"] * p["body"].rounds for p in loops if "body" in p]
+        return max(sum(inside), 1)
+
+    @property
+    def peak(self) -> int:
+        """The bytes that one round needs, with its results that are copied to stacks."""
+        memory = self.program.memory()
+        return memory.peak + memory.outputs
 
     @property
     def form(self) -> _Round:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.autodiff.batching import is_batched, unwrap, wrap_levels
@@ -18,6 +19,7 @@ from tapegrad.ops.shape.functions import reshape
 from tapegrad.ops.shape.joining import stack
 from tapegrad.ops.shape.primitives import sum_p
 from tapegrad.program.loops.body import Body
+from tapegrad.program.loops.forward import LoopJvp
 from tapegrad.program.loops.pullback import LaterSum, Pullback
 from tapegrad.program.loops.tracing import Round, Sources, Step, Tensors
 from tapegrad.program.outer_tape import OneCall
@@ -52,10 +54,28 @@ class LoopCall:
         self.states = [variable for variable, _, _ in states]
         self.before: list[Any] = []
         """The arrays of these variables before the loop."""
+        self.count_of_made = 0
+        """The number of stacks that the loop makes."""
 
     def record(self, operands: list[Any], body: Body) -> Sequence[Any]:
         """Record the primitive; return all its results."""
         raise NotImplementedError
+
+    def over_tensors(self, step: Step, carried: Tensors, stacks: Tensors) -> tuple[Any, Any]:
+        """Run a loop with as many rounds and another step, which recorders may follow."""
+        raise NotImplementedError
+
+    @contextmanager
+    def from_its_beginning(self) -> Iterator[None]:
+        """Give the variables that rounds assign their values before the loop, for a second run."""
+        now = [variable.array for variable in self.states]
+        try:
+            for variable, array in zip(self.states, self.before):
+                variable.array = array
+            yield
+        finally:
+            for variable, array in zip(self.states, now):
+                variable.array = array
 
     def operands(self, found: Round) -> list[Any]:
         """Return what the loop carries, its stacks, and what its rounds share."""
@@ -72,14 +92,26 @@ class LoopCall:
         return results[:first] + results[last:]
 
     def followed(
-        self, recorders: Stack, rule: LoopRule, sources: Sources, results: list[Any]
+        self, recorders: Stack, rule: LoopRule | None, sources: Sources, results: list[Any]
     ) -> Tensors:
         """Return the results as tensors that the recorders follow."""
-        tensors = tuple([wrap(array) for array in results])
+        self.count_of_made = len(results) - len(self.carried)
+        return self.attached(recorders, rule, LoopJvp(self, sources), sources, results)
+
+    def followed_operands(self, sources: Sources) -> Tensors:
+        """Return the operands of the loop for recorders that follow it."""
         variables = [variable.shared_value() for variable in sources.variables]
-        operands = [*self.carried, *self.stacks, *sources.tensors, *variables]
+        return [*self.carried, *self.stacks, *sources.tensors, *variables]
+
+    def attached(
+        self, recorders: Stack, rule: Any, jvp: Any, sources: Sources, results: list[Any]
+    ) -> Tensors:
+        """Return the results as tensors with nodes of one operation."""
+        tensors = tuple([wrap(array) for array in results])
+        operands = self.followed_operands(sources)
         nodes = tuple([x.node for x in operands])
-        operation: Any = OneCall("loop", rule)  # type: ignore[arg-type]
+        operation: Any = OneCall("loop", rule)
+        operation.joint_jvp = jvp
         record_many(recorders, operation, {}, [x.array for x in operands], nodes, results, tensors)
         return list(tensors)
 
@@ -88,6 +120,8 @@ class LoopRule:
     """The VJP rule of a loop, from the cotangents of its results to those of its operands."""
 
     reads = wants = ()
+    takes_examples = False
+    """Whether one pullback can take examples of cotangents, such as the rows of a Jacobian."""
 
     def __init__(
         self,
@@ -99,8 +133,7 @@ class LoopRule:
     ) -> None:
         self.loop, self.pullback = loop, pullback
         self._all_kept = kept
-        count = pullback.backward.layout.entries - len(pullback.seeded) - len(pullback.reread)
-        self.kept = kept[:count]
+        self.kept = kept[: pullback.kept_by_rounds]
         """What the rounds of the pullback read; the others are read after the loop."""
         self._outer = [*sources.tensors, *sources.variables]
         self._results = results
@@ -112,10 +145,10 @@ class LoopRule:
         return ()
 
     def __call__(self, t: Sequence[Any], saved: Sequence[Any], params: Any) -> list[Any]:
-        if any(is_batched(x) for x in t):
+        if any(is_batched(x) for x in t) and not self.takes_examples:
             return self._by_examples(t)
         cotangents = [
-            zeros_like(wrap(array)) if x is None else x if isinstance(x, Tensor) else wrap(x)
+            zeros_like(wrap(array)) if x is None else x if _is_operand(x) else wrap(x)
             for x, array in zip(t, self._results, strict=True)
         ]
         count = len(self.loop.carried)
@@ -123,17 +156,11 @@ class LoopRule:
         if not active_stack().tokens:
             with using_stack(EMPTY):
                 return self._plain(carried, made)
-        now = [variable.array for variable in self.loop.states]
-        try:
-            for variable, array in zip(self.loop.states, self.loop.before):
-                variable.array = array
+        with self.loop.from_its_beginning():
             return self.observed(carried, made, self._outer)
-        finally:
-            for variable, array in zip(self.loop.states, now):
-                variable.array = array
 
     def _by_examples(self, t: Sequence[Any]) -> list[Any]:
-        """Run a pullback for each example of batched cotangents, such as the rows of a Jacobian."""
+        """Run a pullback for each example of batched cotangents."""
         parts = [(None, ()) if x is None else unwrap(x) for x in t]
         sizes = {level: n for x, own in parts if x is not None for level, n in zip(own, x.shape)}
         levels = sorted(sizes)
@@ -156,11 +183,12 @@ class LoopRule:
     def _plain(self, carried: Tensors, made: Tensors) -> list[Any]:
         """Run the recorded pullback in the other direction."""
         pullback = self.pullback
-        cotangents = [carried[k].array for k in pullback.floating]
-        cotangents += [zeros_like(as_operand(self._outer[k])).array for k in pullback.sums]
-        stacks = [made[k].array for k in pullback.seeded] + self.kept
-        stacks += [self.loop.stacks[k].array for k in pullback.reread]
-        results = [wrap(x) for x in self.run_pullback(cotangents, stacks + pullback.shared)]
+        cotangents = [carried[k] for k in pullback.floating]
+        cotangents += [zeros_like(as_operand(self._outer[k])) for k in pullback.sums]
+        stacks = [made[k] for k in pullback.seeded] + [wrap(array) for array in self.kept]
+        stacks += [self.loop.stacks[k] for k in pullback.reread]
+        shared = [wrap(array) for array in pullback.shared]
+        results = list(self.run_pullback(cotangents, stacks + shared))
         count = len(pullback.floating)
         last = count + len(pullback.sums)
         pulled = results[last:]
@@ -171,7 +199,7 @@ class LoopRule:
             "pulled": pulled,
         }
         sums = results[count:last]
-        sums += [_over_rounds(one, [known[k][p] for k, p in one.stacks]) for one in pullback.later]
+        sums += [over_rounds(one, [known[k][p] for k, p in one.stacks]) for one in pullback.later]
         return self.in_order(results[:count], pulled[: len(pullback.pulled)], sums)
 
     def in_order(
@@ -187,7 +215,7 @@ class LoopRule:
         known = [(dict(zip(places, found, strict=True)), count) for places, found, count in parts]
         return [table.get(k) for table, count in known for k in range(count)]
 
-    def run_pullback(self, cotangents: list[Any], rest: list[Any]) -> Sequence[Any]:
+    def run_pullback(self, cotangents: Tensors, rest: Tensors) -> Sequence[Any]:
         """Record the pullback of all rounds.
 
         `cotangents` are carried from round to round; `rest` are stacks and what is shared.
@@ -199,7 +227,11 @@ class LoopRule:
         raise NotImplementedError
 
 
-def _over_rounds(one: LaterSum, stacks: Sequence[Tensor]) -> Any:
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_batched(value)
+
+
+def over_rounds(one: LaterSum, stacks: Sequence[Tensor]) -> Any:
     """Return the sum over all rounds of what a call computes, from the stacks of its operands."""
     if one.call.primitive.name == "sum":
         (operand,) = one.call.reads

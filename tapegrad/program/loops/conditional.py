@@ -16,11 +16,14 @@ from tapegrad.core.values.tensor import wrap
 from tapegrad.errors import RecordingError
 from tapegrad.ops.control.loops import loop as loop_over_tensors
 from tapegrad.ops.elementwise.selection import where
+from tapegrad.program.loops.batched import batched_while, is_for_many
 from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.call import LoopCall, LoopRule, real_arrays, recording_of_loop
+from tapegrad.program.loops.forward import keep_history, pushed_alone
 from tapegrad.program.loops.primitives import conditional_loop_gradient_p, conditional_loop_p
 from tapegrad.program.loops.pullback import trace_with_gradient
 from tapegrad.program.loops.tracing import (
+    Step,
     Tensors,
     body_of,
     sources_of,
@@ -40,12 +43,15 @@ def conditional_loop(body: NextValues, carried: Tensors, most: int | None) -> Te
 
     found = trace(step, real_arrays(carried), [], around)
     sources = sources_of(found, carried, [], stack)
+    call = _Conditional(step, carried, [], found.states, most)
     if not sources.are_any:
-        call = _Conditional(step, carried, [], found.states, most)
         return [wrap(array) for array in call.run(around, body_of(found), found)]
+    if not keep_history(call, sources, stack):
+        return pushed_alone(call, sources, stack) or call.followed(
+            stack, None, sources, call.run(around, body_of(found), found)
+        )
     given = real_arrays(carried)
     pullback = trace_with_gradient(step, given, [], around, sources, has_stacks=False)
-    call = _Conditional(step, carried, [], found.states, most)
     # The rounds of the result keep nothing: those of the gradient run again.
     results = call.run(around, body_of(pullback.round, (), pullback.forward_calls), pullback.round)
     return call.followed(stack, _Rule(call, pullback, sources, [], results), sources, results)
@@ -63,19 +69,27 @@ class _Conditional(LoopCall):
         results: Sequence[Any] = recording_of_loop().run(conditional_loop_p, operands, params)
         return results
 
+    def over_tensors(self, step: Step, carried: Tensors, stacks: Tensors) -> tuple[Any, Any]:
+        def next_values(before: Tensors) -> Sequence[Any]:
+            return step(before, [])[0]
+
+        if is_for_many(carried):
+            return batched_while(conditional_loop, next_values, carried, self.most), []
+        return conditional_loop(next_values, carried, self.most), []
+
 
 class _Rule(LoopRule):
     """The VJP rule of a loop with a condition."""
 
     loop: _Conditional
 
-    def run_pullback(self, cotangents: list[Any], rest: list[Any]) -> Sequence[Any]:
+    def run_pullback(self, cotangents: Tensors, rest: Tensors) -> Sequence[Any]:
         pullback, found = self.pullback, self.pullback.round
-        operands = self.loop.operands(found) + cotangents + rest
+        operands = self.loop.operands(found) + [x.array for x in (*cotangents, *rest)]
         params = {"body": pullback.forward, "pullback": pullback.backward, "most": self.loop.most}
         recording = recording_of_loop()
-        results: Sequence[Any] = recording.run(conditional_loop_gradient_p, operands, params)
-        return results
+        results = recording.run(conditional_loop_gradient_p, operands, params)
+        return [wrap(array) for array in results]
 
     def observed(self, carried: Tensors, made: Tensors, outer: list[Any]) -> list[Any]:
         """Differentiate rounds that have no effect after the end of the loop."""

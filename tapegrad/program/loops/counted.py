@@ -1,33 +1,25 @@
-"""Record a loop of a known number of rounds as one call, and its gradient as another.
-
-The gradient is a loop in the other direction. It reads what each round has kept, and adds up the
-cotangents of what all rounds share. If other recorders follow the gradient, each of its rounds runs
-the body again under a tape of its own, so that derivatives of any order are loops, too.
-"""
+"""Record a loop of a known number of rounds as one call, and its gradient as another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from tapegrad.autodiff.gradient_tape import TransformTape
-from tapegrad.core.primitive.operand import as_operand
-from tapegrad.core.recorder import active_stack
+from tapegrad.core.recorder import Stack, active_stack
 from tapegrad.core.values.tensor import wrap
-from tapegrad.ops.control.loops import loop as loop_over_tensors
-from tapegrad.ops.creation import zeros_like
-from tapegrad.program.loops.body import Body
-from tapegrad.program.loops.body_recording import NotOneLoop
-from tapegrad.program.loops.call import LoopCall, LoopRule, real_arrays, recording_of_loop
-from tapegrad.program.loops.primitives import counted_loop_p
-from tapegrad.program.loops.pullback import trace_with_gradient
-from tapegrad.program.loops.tracing import (
-    Step,
-    Tensors,
-    body_of,
-    sources_of,
-    trace,
+from tapegrad.program.loops.body_recording import BodyRecording, NotOneLoop
+from tapegrad.program.loops.call import real_arrays, recording_of_loop
+from tapegrad.program.loops.counted_call import Counted, CountedRule
+from tapegrad.program.loops.forward import keep_history, pushed_alone
+from tapegrad.program.loops.pullback import Pullback, trace_with_gradient
+from tapegrad.program.loops.segmented import Segmented, SegmentedRule
+from tapegrad.program.loops.segments import (
+    Segments,
+    dividing_inner_loops,
+    is_too_large,
+    segments_of,
 )
+from tapegrad.program.loops.tracing import Sources, Step, Tensors, body_of, sources_of, trace
+from tapegrad.program.record.recording import Recording
 
 LEAST_CALLS = 1000
 """The least calls of all rounds for a loop to be one call; shorter ones are unrolled."""
@@ -47,97 +39,48 @@ def counted_loop(
     if len(found.recording.calls) * length < LEAST_CALLS:
         raise NotOneLoop("it is short")
     sources = sources_of(found, carried, stacks, stack)
-    call = _Counted(step, carried, stacks, found.states)
-    call.length, call.backwards = length, backwards
+    call = Counted(step, carried, stacks, found.states)
+    call.length, call.backwards, call.count_of_made = length, backwards, len(found.made)
     if not sources.are_any:
         tensors = [wrap(array) for array in call.run(around, body_of(found), found)]
+    elif keep_history(call, sources, stack):
+        pullback, segments = _with_gradient(step, given, around, sources, length)
+        if segments is not None:
+            call = Segmented(step, carried, stacks, found.states)
+            call.length, call.backwards = length, backwards
+            call.divide(segments)
+        tensors = _followed(call, pullback, sources, stack)
     else:
-        pullback = trace_with_gradient(step, *given, around, sources)
-        results = call.run(around, pullback.forward, pullback.round)
-        count = len(carried) + len(pullback.round.made)
-        results, kept = results[:count], results[count:]
-        rule = _Rule(call, pullback, sources, kept, results)
-        tensors = call.followed(stack, rule, sources, results)
+        tensors = pushed_alone(call, sources, stack) or call.followed(
+            stack, None, sources, call.run(around, body_of(found), found)
+        )
     return tensors[: len(carried)], tensors[len(carried) :]
 
 
-class _Counted(LoopCall):
-    """A loop of a known number of rounds that is being recorded."""
-
-    length: int
-    backwards: bool
-
-    def record(self, operands: list[Any], body: Body) -> Sequence[Any]:
-        return run_rounds(operands, body, self.length, self.backwards)
-
-
-def run_rounds(operands: list[Any], body: Body, length: int, backwards: bool) -> Sequence[Any]:
-    """Record the primitive that runs all rounds."""
-    params = {"body": body, "length": length, "backwards": backwards}
-    results: Sequence[Any] = recording_of_loop().run(counted_loop_p, operands, params)
-    return results
+def _with_gradient(
+    step: Step, given: tuple[Any, Any], around: Recording, sources: Sources, length: int
+) -> tuple[Pullback, Segments | None]:
+    """Record a round with its gradient, and decide how the loop is divided."""
+    is_inner = isinstance(around, BodyRecording)
+    pullback = trace_with_gradient(step, *given, around, sources)
+    segments = segments_of(pullback, length, is_inner)
+    if segments is not None and is_too_large(segments, pullback):
+        with dividing_inner_loops():
+            pullback = trace_with_gradient(step, *given, around, sources)
+        segments = segments_of(pullback, length, is_inner)
+    return pullback, segments
 
 
-class _Rule(LoopRule):
-    """The VJP rule of a loop of a known number of rounds."""
-
-    loop: _Counted
-
-    def run_pullback(self, cotangents: list[Any], rest: list[Any]) -> Sequence[Any]:
-        loop, body = self.loop, self.pullback.backward
-        return run_rounds(cotangents + rest, body, loop.length, not loop.backwards)
-
-    def observed(self, carried: Tensors, made: Tensors, outer: list[Any]) -> list[Any]:
-        """Run the rounds again, and then a loop over their gradients."""
-        loop, pullback = self.loop, self.pullback
-        kept = _kept_by_rounds(loop)
-        start = [carried[k] for k in pullback.floating]
-        start += [zeros_like(as_operand(outer[k])) for k in pullback.followed]
-        stacks = [*made, *kept, *loop.stacks]
-        pull = self._pulled_round(len(made), outer)
-        last, entries = loop_over_tensors(pull, start, stacks, loop.length, not loop.backwards)
-        count = len(pullback.floating)
-        return self.in_order(last[:count], entries, last[count:])
-
-    def _pulled_round(self, count: int, outer: list[Any]) -> Step:
-        """Return the step that computes the gradient of one round under a tape."""
-        loop, pullback = self.loop, self.pullback
-        followed = [outer[k] for k in pullback.followed]
-        floating, pulled = pullback.floating, pullback.pulled
-
-        def pull(before: Tensors, entries: Tensors) -> tuple[Sequence[Any], Sequence[Any]]:
-            bars, totals = before[: len(floating)], before[len(floating) :]
-            first = count + len(loop.carried)
-            last = first + len(loop.states)
-            own, inside = _apart(entries[count:first]), _apart(entries[last:])
-            for variable, value in zip(loop.states, entries[first:last]):
-                variable.array = value.array
-            with TransformTape() as tape:
-                sources = [*[own[k] for k in floating], *[inside[k] for k in pulled], *followed]
-                tape.watch(sources)
-                new, made = loop.step(own, inside)
-            targets = [as_operand(new[k]) for k in floating]
-            targets += [as_operand(made[k]) for k in pullback.seeded]
-            seeds = [*bars, *[entries[k] for k in pullback.seeded]]
-            grads = [as_operand(one) for one in tape.gradient(targets, sources, seeds, "zero")]
-            middle = len(floating) + len(pulled)
-            after = [total + grad for total, grad in zip(totals, grads[middle:], strict=True)]
-            return [*grads[: len(floating)], *after], grads[len(floating) : middle]
-
-        return pull
-
-
-def _kept_by_rounds(loop: _Counted) -> Tensors:
-    """Run the rounds again; return stacks of what they carry, and of the states of variables."""
-
-    def keep(before: Tensors, entries: Tensors) -> tuple[Sequence[Any], Sequence[Any]]:
-        kept = [*before, *[wrap(variable.array) for variable in loop.states]]
-        new, _ = loop.step(before, entries)
-        return new, kept
-
-    return loop_over_tensors(keep, loop.carried, loop.stacks, loop.length, loop.backwards)[1]
-
-
-def _apart(tensors: Tensors) -> Tensors:
-    """Return other tensors with the same values, which a tape may follow alone."""
-    return [tensor * 1 if tensor.dtype.is_differentiable else tensor for tensor in tensors]
+def _followed(call: Counted, pullback: Pullback, sources: Sources, stack: Stack) -> Tensors:
+    """Record a loop with its VJP rule; return its results."""
+    around, found = recording_of_loop(), pullback.round
+    if isinstance(call, Segmented):
+        body = body_of(found, (), pullback.forward_calls)
+        results = call.run(around, body, found)
+        rule: CountedRule = SegmentedRule(call, pullback, sources, [], results)
+    else:
+        results = call.run(around, pullback.forward, found)
+        count = len(call.carried) + len(found.made)
+        results, kept = results[:count], results[count:]
+        rule = CountedRule(call, pullback, sources, kept, results)
+    return call.followed(stack, rule, sources, results)

@@ -76,6 +76,13 @@ class Pullback:
     pulled: list[int]
     """The positions of the loop's own stacks that get cotangents, one entry per round."""
     later: list[LaterSum] = field(default_factory=list)
+    kept: list[Value] = field(default_factory=list)
+    """What each round keeps, as values of its recording."""
+
+    @property
+    def kept_by_rounds(self) -> int:
+        """How much of it the rounds of the pullback read; the rest is read after the loop."""
+        return self.backward.layout.entries - len(self.seeded) - len(self.reread)
 
     @property
     def followed(self) -> list[int]:
@@ -267,6 +274,7 @@ def _divided(
         sums,
         pulled,
         later,
+        [*kept, *only_factors.values()],
     )
 
 

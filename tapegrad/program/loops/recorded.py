@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.autodiff.batching import current_frame
+from tapegrad.autodiff.batching import unwrap
+from tapegrad.autodiff.custom_gradient import VariableLog
+from tapegrad.autodiff.forward import ForwardAccumulator
+from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import RecordingError
 from tapegrad.ops.control.loops import Step, Values, register_loops
+from tapegrad.program.loops.batched import batched_loop, batched_while, is_for_many
 from tapegrad.program.loops.body_recording import NotOneLoop
 from tapegrad.program.loops.conditional import NextValues, conditional_loop
 from tapegrad.program.loops.counted import counted_loop
-from tapegrad.program.outer_tape import only_tapes
 from tapegrad.program.record.branches import as_truth
 from tapegrad.program.record.recording import current_recording
 
@@ -31,9 +34,14 @@ def recorded_loop(
         return None
     carried = [x.shared_value() if type(x) is Variable else x for x in carried]
     stacks = [x.shared_value() if type(x) is Variable else x for x in stacks]
-    if not all(type(x) is Tensor for x in (*carried, *stacks)):
+    if not are_tensors((*carried, *stacks)):
         return None
     try:
+        if is_for_many((*carried, *stacks)):
+            found: tuple[Values, Values] = batched_loop(
+                counted_loop, step, carried, stacks, length, backwards
+            )
+            return found
         return counted_loop(step, carried, stacks, length, backwards)
     except (NotOneLoop, RecordingError):
         return None
@@ -50,7 +58,7 @@ def recorded_while(
         return None
     flag = as_truth(as_operand(first))
     values = [as_operand(x) for x in carried]
-    if not all(type(x) is Tensor for x in (flag, *values)):
+    if not are_tensors((flag, *values)):
         return None
 
     def step(before: list[Any]) -> list[Any]:
@@ -58,14 +66,23 @@ def recorded_while(
         return [as_truth(as_operand(condition(new))), *new]
 
     try:
+        if is_for_many((flag, *values)):
+            found: Values = batched_while(conditional_loop, step, [flag, *values], most)
+            return found[1:]
         return conditional_loop(step, [flag, *values], most)[1:]
     except (NotOneLoop, RecordingError):
         return None
 
 
+def are_tensors(values: Sequence[Any]) -> bool:
+    """Whether all values are tensors, or examples of them."""
+    return all(type(unwrap(value)[0]) is Tensor for value in values)
+
+
 def can_be_one_call() -> bool:
-    """Whether the active recorders follow one call for a whole loop; accumulators do not."""
-    return current_frame() is None and only_tapes(active_stack())
+    """Whether the active recorders follow one call for a whole loop."""
+    known = GradientTape | VariableLog | ForwardAccumulator
+    return all(isinstance(recorder, known) for recorder in active_stack().recorders)
 
 
-register_loops(recorded_loop, recorded_while)
+register_loops(recorded_loop, recorded_while, lambda: current_recording() is not None)

@@ -112,6 +112,11 @@ def _as_tensor(value: Any) -> Tensor:
     return found
 
 
+def apart(tensors: Tensors) -> Tensors:
+    """Return other tensors with the same values, which a recorder may follow alone."""
+    return [tensor * 1 if tensor.dtype.is_differentiable else tensor for tensor in tensors]
+
+
 def finished_round(
     recording: BodyRecording,
     carried: list[Value],
@@ -139,10 +144,14 @@ def sources_of(found: Round, carried: Tensors, stacks: Tensors, stack: Stack) ->
         is_known = tensor.node is not None and tensor.dtype.is_differentiable
         return is_known and bool(common_tokens(stack, (tensor.node,)))
 
+    # Tapes inside vmap read variables per example, which the rounds do not.
+    is_framed = any(recorder.frame is not None for recorder in stack.recorders)
     variables = []
     assigned = {variable.number for variable, _, _ in found.states}
     with using_stack(stack):
         for variable in found.recording.variables.values():
+            if is_framed and variable.number not in assigned:
+                raise NotOneLoop("it reads a variable under a tape inside vmap")
             if follows(variable.shared_value()):
                 if variable.number in assigned:
                     raise NotOneLoop("it assigns to a variable that a tape follows")
