@@ -206,12 +206,14 @@ def _in_lanes(parts: list[Combination], values: Sequence[str], walk: Walk) -> li
         f"const int64_t until = some + {_LANES} < end ? some + {_LANES} : end;",
         *walk("some", "until", uses, ""),
         "}",
-        # Combine halves as long as there are whole vectors.
+        # Combine halves as long as there are whole vectors; what is in the middle remains.
         "int64_t left = lanes;",
-        "for (; left > 4 && left % 2 == 0; left /= 2) {",
+        "while (left > 4) {",
+        "const int64_t half = left / 2;",
+        "left -= half;",
         "#pragma omp simd",
-        "for (int64_t j = 0; j < left / 2; ++j) {",
-        *[part.joined(f"b{part.k}[j]", f"b{part.k}[j + left / 2]") for part in parts],
+        "for (int64_t j = 0; j < half; ++j) {",
+        *[part.joined(f"b{part.k}[j]", f"b{part.k}[j + left]") for part in parts],
         "}\n}",
         "for (int64_t j = 1; j < left; ++j) {",
         *[part.joined(f"b{part.k}[0]", f"b{part.k}[j]") for part in parts],
