@@ -505,3 +505,27 @@ def test_the_number_of_threads_does_not_change_results(monkeypatch: pytest.Monke
 
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("shape", [(5, 9, 3), (2, 130, 16), (3, 4, 200, 2), (300, 8, 5)])
+def test_short_rows_of_all_pairs(shape: Shape) -> None:
+    """Inputs that differ along one of the kept axes only, and parts of larger arrays."""
+    *outer, across, along = shape
+    ones = [1] * len(outer)
+    made = Rows(
+        shape,
+        len(shape) - 1,
+        ((*outer, 1, along), F8),
+        ((*ones, across, along), F8),
+        ((*outer, 1, 1), F8),
+        ((*ones, across, 1), F8),
+    )
+    window = (Along(None, 1), Along(len(shape) - 2, 2), Along(len(shape) - 1, 1, 2))
+    seen = (*ones, across, along)
+    made.inputs += (LoopInput((3, across + 3, 2 * along + 1), seen, F8, window),)
+    x, y, a, b, *_ = made.values
+    part = array_input(4, F8)
+    square = made.sum((x - y) * (x - y) + part)
+    scale = a * b / (square + 1.0)
+    loop = made.loop((x - y) * scale + part, rows=(scale, square))
+    compare(loop, arrays_for(loop))

@@ -28,14 +28,15 @@ _OF_ALL = "for (int64_t i = 0; i < width; ++i) {"
 
 
 def has_short_rows(writer: Writer) -> bool:
-    """Return whether rows are short and many, and adjacent in all inputs."""
-    sizes = writer.space.sizes
-    if writer.space.combined != (False, True) or writer.windows.inputs or sizes[0] < _FEWEST:
+    """Return whether rows are short, and many of them are adjacent."""
+    sizes, combined = writer.space.sizes, writer.space.combined
+    is_along_last = len(sizes) > 1 and combined == (*[False] * (len(sizes) - 1), True)
+    if not is_along_last or not writer.windows.are_fixed or sizes[-2] < _FEWEST:
         return False
     is_costly = any(map(is_heavy, writer.formula.per_element)) or any(
         stage.combine in ("maximum", "minimum") for stage in writer.loop.stages
     )
-    return sizes[1] <= (LENGTH if is_costly else _CHEAP_LENGTH)
+    return sizes[-1] <= (LENGTH if is_costly else _CHEAP_LENGTH)
 
 
 def write_short_rows(writer: Writer) -> list[str]:
@@ -49,8 +50,10 @@ class _ShortRows:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         levels = []
-        for across, along in writer.space.steps:
-            levels.append((ACROSS if across else 0) | (ALONG if along else 0))
+        for *outer, across, along in writer.space.steps:
+            level = (ACROSS if across else 0) | (ALONG if along else 0)
+            # What changes along outer axes alone is read once more for each row.
+            levels.append(level or (ACROSS if any(outer) else 0))
         self.plan = Plan(writer, levels, ACROSS)
         self.values = self.plan.values
         self.arrays = self._values_between_loops()
@@ -108,8 +111,8 @@ class _ShortRows:
             if name in self.arrays:
                 loads[name] = f"const {self.values[name].type} {name} = row_{name}[i];"
             else:
-                # The elements of other rows are adjacent, because it has one per row.
-                loads[name] = self.writer.load(int(name[1:]), f"p{name[1:]}[i]")
+                i = int(name[1:])
+                loads[name] = self.writer.load(i, f"p{i}[{self._place(i, is_element=False)}]")
         return loads
 
     # Source
@@ -120,6 +123,7 @@ class _ShortRows:
         closings = [part.closing() for part in plan.parts]
         writer.functions.update(*(calls for _, calls in closings))
         start = f"task * {CUT['rows_at_once']}"
+        kept = writer.space.kept_outer
         lines = [
             *(text for text, _ in closings),
             "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
@@ -128,9 +132,12 @@ class _ShortRows:
             f"const int64_t length = {CUT['inner']};",
             *self._buffers(),
             *writer.once(),
-            f"for (; row < last; row += {TOGETHER}) {{",
-            f"const int64_t width = last - row < {TOGETHER} ? last - row : {TOGETHER};",
-            "const int64_t i0 = row;",
+            "for (int64_t width; row < last; row += width) {",
+            *writer.indices(kept, "row"),
+            # Rows are adjacent along the last of the axes that are kept.
+            f"const int64_t left = {writer.number(writer.space.sizes[-2])} - i{kept[-1]};",
+            "width = last - row < left ? last - row : left;",
+            f"width = width < {TOGETHER} ? width : {TOGETHER};",
             *(self._address(i) for i, level in enumerate(writer.levels) if level),
             *writer.targets(),
         ]
@@ -148,10 +155,26 @@ class _ShortRows:
             *(f"{kind} {name}[{TOGETHER}];" for name, kind in (*sums, *rows)),
         ]
 
+    def _place(self, i: int, *, is_element: bool) -> str:
+        """Where row i of those that are processed together has a value of an input."""
+        across, along = self.writer.space.steps[i][-2:]
+        if is_element and (across, along) == (self.writer.space.sizes[-1], 1):
+            return "i * length + j"
+        terms = {"i": across, "j": along if is_element else 0}
+        found = [
+            name if n == 1 else f"{name} * {self._number(n)}" for name, n in terms.items() if n
+        ]
+        return " + ".join(found) or "0"
+
+    def _number(self, value: int) -> str:
+        return self.writer.number(value)
+
     def _address(self, i: int) -> str:
-        kind, step = self.writer.pointer(i), self.writer.space.steps[i][0]
-        place = f"i0 * {self.writer.number(step)}" if step else "0"
-        return f"{kind}p{i} = ({kind})data[{i}] + {place};"
+        kind, steps = self.writer.pointer(i), self.writer.space.steps[i]
+        places = [f"i{a} * {self._number(s)}" for a, s in enumerate(steps[:-1]) if s]
+        if i in self.writer.windows.inputs:
+            places.append(self._number(self.writer.windows.first(i)))
+        return f"{kind}p{i} = ({kind})data[{i}] + {' + '.join(places) or '0'};"
 
     def _row_statements(self, time: int) -> list[str]:
         """A loop over rows that finishes stages and computes the values per row of a time."""
@@ -181,7 +204,7 @@ class _ShortRows:
         return [
             *(["#pragma omp simd", _OF_ALL, *cleared, "}"] if cleared else []),
             "for (int64_t j = 0; j < length; ++j) {",
-            *(self.writer.load(i, f"p{i}[j]") for i in inputs),
+            *(self.writer.load(i, f"p{i}[{self._place(i, is_element=True)}]") for i in inputs),
             *map(for_all_arguments, self.plan.chosen(one, ALONG)),
             *self.writer.walk_over("0", "width", self._body(one, parts)),
             "}",
@@ -195,7 +218,7 @@ class _ShortRows:
             if f"x{i}" not in one.names or self.values[f"x{i}"].level != ELEMENT:
                 continue
             is_copy = i in self.transposed and self._readers(i)[0] is not one
-            own = f"t{i}[{place}]" if is_copy else f"p{i}[{in_row}]"
+            own = f"t{i}[{place}]" if is_copy else f"p{i}[{self._place(i, is_element=True)}]"
             loads[f"x{i}"] = self.writer.load(i, own)
             if i in self.transposed and not is_copy:
                 ends.append(f"t{i}[{place}] = x{i};")

@@ -35,6 +35,15 @@ class Windows:
         self._along_rows = {k: axes.get(inner) for k, axes in self._moving.items()}
 
     @property
+    def are_fixed(self) -> bool:
+        """Whether inputs neither wrap nor become zero."""
+        return not any(self._moving.values())
+
+    def first(self, k: int) -> int:
+        """The position of the first element that is read of an input, if it is fixed."""
+        return _first(self.inputs[k])
+
+    @property
     def are_cut(self) -> bool:
         """Whether rows have several parts, or may be zero."""
         cut = any(one is not None for one in self._along_rows.values())
