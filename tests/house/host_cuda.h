@@ -83,11 +83,17 @@ inline float __double2float_rz(double x) {
     return fabs((double)y) > fabs(x) ? nextafterf(y, 0.0f) : y;
 }
 
+struct __nv_bfloat16 { uint16_t bits; };
+inline float __bfloat162float(__nv_bfloat16 x) { return __int_as_float((int)x.bits << 16); }
+inline __nv_bfloat16 __float2bfloat16_rn(float x) {
+    const unsigned int bits = __float_as_int(x), odd = bits >> 16 & 1;
+    return {(uint16_t)(x != x ? 0x7fff : (bits + 0x7fff + odd) >> 16)};
+}
+
 template <class... A, size_t... I>
 void call(void (*kernel)(A...), void** arguments, index_sequence<I...>) {
     kernel((A)arguments[I]...);
 }
-static void (*the_body)(void**);
 static void** the_arguments;
 template <class... A> void launch_all(void (*kernel)(A...), void** arguments, int blocks,
                                       int threads, int backwards) {

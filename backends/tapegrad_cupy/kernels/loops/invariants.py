@@ -9,7 +9,7 @@ from tapegrad.core.trace.expression import Expression
 
 def inputs_of(expressions: Iterable[Expression]) -> set[int]:
     """Return the positions of the inputs that expressions read."""
-    return {int(node.value) for node in _nodes(expressions) if node.name == "input"}
+    return {int(node.value) for node in in_order(expressions) if node.name == "input"}
 
 
 def without_invariants(
@@ -35,7 +35,7 @@ def without_invariants(
             rewritten[id(node)] = known
         return known
 
-    for node in _nodes(expressions):
+    for node in in_order(expressions):
         if node.name == "input":
             invariant[id(node)] = is_invariant(int(node.value))
         else:
@@ -48,7 +48,7 @@ def without_invariants(
     return [seen_from_above(expression) for expression in expressions], parts
 
 
-def _nodes(expressions: Iterable[Expression]) -> Iterator[Expression]:
+def in_order(expressions: Iterable[Expression]) -> Iterator[Expression]:
     """Yield each node once, after its operands; not recursive, because graphs can be deep."""
     done: set[int] = set()
     waiting = [*expressions]

@@ -19,6 +19,9 @@ _VALUES = 32
 _VECTORS = 8
 """The most vectors of an input that a thread holds; 4 if several warps share a row."""
 
+MOST_SHARED = 1
+"""How many values of each element threads keep for later passes, such as an exponential."""
+
 _REGISTERS = {MOST_LANES: 48}
 """The most registers for rows, by threads per block; the formulas need some as well."""
 
@@ -69,9 +72,9 @@ def is_constant_along_rows(geometry: Geometry, i: int) -> bool:
 def _lanes_of_held_rows(loop: Loop, geometry: Geometry, rows: int, vectors: int) -> int:
     """Return how many threads hold a row in their registers, 0 if it does not fit."""
     sizes = [loop.inputs[i].dtype.itemsize for i in held_inputs(loop, geometry)]
-    # The compiler keeps what several passes compute of each value, such as an exponential.
     results = [*loop.stages, *loop.outputs]
-    sizes.append(8 if any(dtype_of(result).itemsize == 8 for result in results) else 4)
+    wide = 8 if any(dtype_of(result).itemsize == 8 for result in results) else 4
+    sizes += [wide] * MOST_SHARED
     lanes = min(WARP, _power_of_two_from(vectors))
     while not _fits(sizes, lanes, -(-vectors // lanes), geometry.width):
         if lanes < WARP or lanes == MOST_LANES:

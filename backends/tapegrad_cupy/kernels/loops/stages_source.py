@@ -27,7 +27,13 @@ from tapegrad_cupy.kernels.loops.combinations import (
 from tapegrad_cupy.kernels.loops.geometry import Geometry
 from tapegrad_cupy.kernels.loops.invariants import inputs_of, without_invariants
 from tapegrad_cupy.kernels.loops.schedule import Schedule
-from tapegrad_cupy.kernels.loops.stages_schedule import WARP, held_inputs, is_constant_along_rows
+from tapegrad_cupy.kernels.loops.sharing import share
+from tapegrad_cupy.kernels.loops.stages_schedule import (
+    MOST_SHARED,
+    WARP,
+    held_inputs,
+    is_constant_along_rows,
+)
 from tapegrad_cupy.kernels.loops.windows import window_lines
 
 _AMONG = r"""
@@ -70,11 +76,13 @@ def rounds(loop: Loop) -> list[list[int]]:
 class _Pass(NamedTuple):
     """A pass over the row: stages or outputs, and the expressions of one element.
 
-    `parts` are expressions that are constant along the row. The others read them as further inputs.
+    The expressions are those of the results and of values that are `kept` for later passes. They
+    read `parts` as further inputs, which are constant along the row.
     """
 
     number: int
     results: list[int]
+    kept: list[int]
     expressions: list[Expression]
     parts: list[Expression]
 
@@ -83,7 +91,7 @@ class _Writer:
     """Writes one kernel.
 
     `s0`, `s1`, ... are inputs that are constant along the row, `x0`, `x1`, ... vectors of others,
-    and `t0`, `t1`, ... the results of stages.
+    `t0`, `t1`, ... the results of stages, and `m0`, `m1`, ... values that passes share.
     """
 
     def __init__(
@@ -103,20 +111,27 @@ class _Writer:
         beside = schedule.threads // schedule.lanes
         self.has_spare_lanes = self.rows % beside != 0
         """Whether threads of the last block have no row."""
-        self.passes = [
-            self._pass(number, stages, [loop.stages[k].expression for k in stages])
-            for number, stages in enumerate(rounds(loop))
-        ]
-        stored = [loop.outputs[k].expression for k in self.whole]
-        self.last = self._pass(len(self.passes), self.whole, stored)
+        *self.passes, self.last = self._all_passes()
 
-    def _pass(self, number: int, results: list[int], expressions: list[Expression]) -> _Pass:
-        first = len(self.loop.inputs) + len(self.loop.stages)
-        split, parts = without_invariants(expressions, self._is_invariant, first)
-        return _Pass(number, results, split, parts)
+    def _all_passes(self) -> list[_Pass]:
+        loop, first = self.loop, len(self.loop.inputs) + len(self.loop.stages)
+        stages = rounds(loop)
+        roots = [[loop.stages[k].expression for k in some] for some in stages]
+        roots.append([loop.outputs[k].expression for k in self.whole])
+        shared = share(roots, self._is_invariant, first, MOST_SHARED if self.schedule.held else 0)
+        self.shared = shared.values
+        found = []
+        for number, results in enumerate([*stages, self.whole]):
+            kept = [n for n, maker in enumerate(shared.made_in) if maker == number]
+            expressions = [*shared.passes[number], *[shared.values[n] for n in kept]]
+            beyond = first + len(shared.values)
+            split, parts = without_invariants(expressions, self._is_invariant, beyond)
+            found.append(_Pass(number, results, kept, split, parts))
+        return found
 
     def _is_invariant(self, position: int) -> bool:
-        return position >= len(self.loop.inputs) or position in self.constant
+        stage = position - len(self.loop.inputs)
+        return position in self.constant or 0 <= stage < len(self.loop.stages)
 
     # Formulas
 
@@ -140,6 +155,7 @@ class _Writer:
     ) -> str:
         types = [self.arrays.computed(i) for i in range(len(self.loop.inputs))]
         types += [type_of(finish_of(stage)) for stage in self.loop.stages]
+        types += [type_of(value) for value in self.shared]
         types += [type_of(part) for part in parts]
         takes = [f"const {types[i]} a{i}" for i in sorted(inputs_of(expressions))]
         names = [f"a{i}" for i in range(len(types))]
@@ -154,8 +170,10 @@ class _Writer:
 
     def _argument(self, position: int, number: int) -> str:
         inputs, stages = len(self.loop.inputs), len(self.loop.stages)
+        if position >= inputs + stages + len(self.shared):
+            return f"h{number}_{position - inputs - stages - len(self.shared)}"
         if position >= inputs + stages:
-            return f"h{number}_{position - inputs - stages}"
+            return f"m{position - inputs - stages}[e][j]"
         if position >= inputs:
             return f"t{position - inputs}"
         if position in self.constant:
@@ -218,10 +236,12 @@ class _Writer:
 
     def _held_vectors(self) -> str:
         """Load the vectors that the thread holds; those beyond the row are copies of the first."""
-        if not self.held:
-            return ""
         n, held = self.g.width, self.schedule.held
         declared, loads = "", []
+        for v, value in enumerate(self.shared):
+            declared += f"    {type_of(value)} m{v}[{held}][{n}];\n"
+        if not self.held:
+            return declared
         for i in self.held:
             vector, step = f"Vec<{self.arrays.stored(i)}, {n}>", self.g.reads[i][-1]
             declared += f"    {vector} x{i}[{held}];\n"
@@ -339,6 +359,7 @@ class _Writer:
         declared = "".join(
             f"{type_of(expression)} {name}; " for expression, name in zip(one.expressions, names)
         )
+        names += [f"m{v}[e][j]" for v in one.kept]
         use = [f"store(z{k}.v[j], r{k});" if is_last else self._combined(k) for k in one.results]
         call = self._call(f"pass{one.number}", one.expressions, names, one.number)
         lines.append("#pragma unroll")
