@@ -40,7 +40,8 @@ def run_on_host(
     walk = geometry(loop, [array.strides for array in arrays], aligned)
     assert walk is not None
     plan, text = scheduled_source(loop, walk, in_place)
-    guarded = [np.full(_count(o.shape) + 2 * _GUARD, 77, o.dtype) for o in loop.outputs]
+    guarded = [np.full(_count(o.shape) + 2 * _GUARD, 77).astype(o.dtype) for o in loop.outputs]
+    guard = [whole[:_GUARD].copy() for whole in guarded]
     results = [
         whole[_GUARD:-_GUARD].reshape(output.shape) if place is None else arrays[place]
         for whole, output, place in zip(guarded, loop.outputs, in_place, strict=True)
@@ -48,9 +49,9 @@ def run_on_host(
     addresses = [array.ctypes.data for array in (*arrays, *results)]
     run = _compiled(text)
     run((ctypes.c_void_p * len(addresses))(*addresses), plan.blocks, plan.threads, int(backwards))
-    for whole in guarded:
-        assert (whole[:_GUARD] == 77).all(), "The kernel wrote before an output."
-        assert (whole[-_GUARD:] == 77).all(), "The kernel wrote behind an output."
+    for whole, before in zip(guarded, guard, strict=True):
+        assert (whole[:_GUARD] == before).all(), "The kernel wrote before an output."
+        assert (whole[-_GUARD:] == before).all(), "The kernel wrote behind an output."
     return plan, results
 
 

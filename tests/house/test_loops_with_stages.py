@@ -152,6 +152,24 @@ def test_nan_and_infinity(length):
     check_on_host(loop, [array])
 
 
+@runs_here
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int64", "uint64"])
+def test_extremes_of_integers(dtype):
+    own = Rows((5, 9), 1, np.dtype(dtype))
+    x, least, most = (array_input(i, own.dtype) for i in range(3))
+    stages = (own.stage(x, "minimum"), own.stage(x, "maximum"))
+    loop = Loop(own.shape, (own.whole(),), (own.row(least), own.row(most)), stages)
+    limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    array = np.full((5, 9), limits[0], dtype)
+    array[1] = limits[1]
+    array[2, 3] = limits[1]
+
+    _, (smallest, largest) = run_on_host(loop, [array], [None, None], False)
+
+    np.testing.assert_array_equal(smallest, array.min(axis=1))
+    np.testing.assert_array_equal(largest, array.max(axis=1))
+
+
 # The shape of the code
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.trace.c_source import type_of
-from tapegrad.core.trace.expression import Expression
+from tapegrad.core.trace.expression import Expression, kind_of_dtype
 from tapegrad.core.trace.loop import LoopOutput
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
 
@@ -42,7 +42,20 @@ def finish_of(output: LoopOutput) -> Expression:
 
 def first_value(output: LoopOutput) -> str:
     """Return the value that changes nothing when it is combined with others."""
-    return f"({type_of(output.expression)})({_FIRST[output.combine or 'add']})"
+    kind, dtype, combine = type_of(output.expression), dtype_of(output), output.combine or "add"
+    if combine in ("maximum", "minimum") and kind_of_dtype(dtype) in "biu":
+        return f"({kind})({_end_of(dtype, combine)})"  # infinity converts to any integer
+    return f"({kind})({_FIRST[combine]})"
+
+
+def _end_of(dtype: np.dtype[Any], combine: str) -> str:
+    """Return the smallest number of an integer dtype for a maximum, or the largest."""
+    if dtype.kind == "b":
+        return "0" if combine == "maximum" else "1"
+    limits = np.iinfo(dtype)
+    if combine == "minimum":
+        return f"{limits.max}ull"
+    return f"{limits.min + 1}ll - 1" if limits.min else "0"
 
 
 def dtype_of(output: LoopOutput) -> np.dtype[Any]:

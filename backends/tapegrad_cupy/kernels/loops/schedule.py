@@ -20,7 +20,8 @@ class Schedule(NamedTuple):
 
     `lanes` threads work side by side on a row of vectors. `parts` blocks share each result, out of
     `blocks` in total. In a loop with stages a thread holds `held` vectors of an input in registers;
-    with 0 each pass loads them again.
+    with 0 each pass loads them again. Registers must suffice for `at_once` blocks of such a loop
+    on a multiprocessor.
     """
 
     form: str
@@ -30,6 +31,7 @@ class Schedule(NamedTuple):
     blocks: int
     unroll: int = 1
     held: int = 0
+    at_once: int = 1
 
     @property
     def counters(self) -> int:

@@ -21,6 +21,7 @@ STAGED_SPACES: dict[str, tuple[Shape, int]] = {
     "warps": ((8192, 256), 1),
     "odd warps": ((5001, 123), 1),
     "blocks": ((8192, 4096), 1),
+    "half blocks": ((8192, 16384), 1),
     "full blocks": ((8192, 32768), 1),
     "odd blocks": ((300, 5001), 1),
     "few rows": ((3, 5000), 1),

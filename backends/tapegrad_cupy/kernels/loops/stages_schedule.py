@@ -22,10 +22,11 @@ _VECTORS = 8
 MOST_SHARED = 1
 """How many values of each element threads keep for later passes, such as an exponential."""
 
-_REGISTERS = {MOST_LANES: 48}
-"""The most registers for rows, by threads per block; the formulas need some as well."""
+_FEW_REGISTERS, _REGISTERS = 48, 96
+"""The most registers for a row, beside what formulas need.
 
-_USUAL_REGISTERS = 96
+The first number is for 1024 threads at a time on a multiprocessor, in one block or two.
+"""
 
 
 def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
@@ -36,19 +37,22 @@ def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
     """
     rows = geometry.count(combined=False)
     vectors = geometry.count(combined=True) // geometry.width
-    lanes = _lanes_of_held_rows(loop, geometry, rows, vectors)
+    sizes = _sizes(loop, geometry)
+    lanes = _lanes_of_held_rows(sizes, geometry.width, rows, vectors)
     if lanes:
-        threads = max(lanes, THREADS) if lanes <= WARP else lanes
-        blocks = -(-rows // (threads // lanes))
-        return Schedule("stages", threads, lanes, 1, blocks, held=-(-vectors // lanes))
-    most = MOST_LANES if rows < FULL_GRID else MOST_LANES // 2
-    lanes = min(most, _power_of_two_from(vectors))
-    threads = max(lanes, THREADS) if lanes <= WARP else lanes
-    unroll = 4 if len(held_inputs(loop, geometry)) < 4 else 2
-    return Schedule("stages", threads, lanes, 1, -(-rows // (threads // lanes)), unroll)
+        held, unroll = -(-vectors // lanes), 1
+    else:
+        most = MOST_LANES if rows < FULL_GRID else MOST_LANES // 2
+        lanes, held = min(most, _power_of_two_from(vectors)), 0
+        unroll = 4 if len(sizes) < 5 else 2
+    threads = THREADS if lanes <= WARP else lanes
+    blocks = -(-rows // (threads // lanes))
+    is_small = _registers(sizes, held, geometry.width) <= _FEW_REGISTERS
+    at_once = 2 if threads == MOST_LANES // 2 and is_small else 1
+    return Schedule("stages", threads, lanes, 1, blocks, unroll, held, at_once)
 
 
-def held_inputs(loop: Loop, geometry: Geometry) -> list[int]:
+def held_inputs(geometry: Geometry) -> list[int]:
     """Return the inputs that a row reads from memory: they vary along it and from row to row."""
     alone = geometry.count(combined=False) == 1
     kept = [d for d, flag in enumerate(geometry.is_combined) if not flag]
@@ -69,14 +73,18 @@ def is_constant_along_rows(geometry: Geometry, i: int) -> bool:
     return i not in geometry.windows and not any(along)
 
 
-def _lanes_of_held_rows(loop: Loop, geometry: Geometry, rows: int, vectors: int) -> int:
-    """Return how many threads hold a row in their registers, 0 if it does not fit."""
-    sizes = [loop.inputs[i].dtype.itemsize for i in held_inputs(loop, geometry)]
+def _sizes(loop: Loop, geometry: Geometry) -> list[int]:
+    """Return the bytes that a thread holds of each element."""
     results = [*loop.stages, *loop.outputs]
     wide = 8 if any(dtype_of(result).itemsize == 8 for result in results) else 4
-    sizes += [wide] * MOST_SHARED
+    held = [loop.inputs[i].dtype.itemsize for i in held_inputs(geometry)]
+    return [*held, *[wide] * MOST_SHARED]
+
+
+def _lanes_of_held_rows(sizes: Sequence[int], width: int, rows: int, vectors: int) -> int:
+    """Return how many threads hold a row in their registers, 0 if it does not fit."""
     lanes = min(WARP, _power_of_two_from(vectors))
-    while not _fits(sizes, lanes, -(-vectors // lanes), geometry.width):
+    while not _fits(sizes, lanes, -(-vectors // lanes), width):
         if lanes < WARP or lanes == MOST_LANES:
             return 0
         lanes *= 2
@@ -88,12 +96,13 @@ def _lanes_of_held_rows(loop: Loop, geometry: Geometry, rows: int, vectors: int)
 
 def _fits(sizes: Sequence[int], lanes: int, held: int, width: int) -> bool:
     most = _VECTORS if lanes == WARP or width == 1 else _VECTORS // 2
-    registers = held * width * sum(sizes) / 4
-    return (
-        held <= most
-        and held * width <= _VALUES
-        and registers <= _REGISTERS.get(lanes, _USUAL_REGISTERS)
-    )
+    registers = _FEW_REGISTERS if lanes == MOST_LANES else _REGISTERS
+    is_short = held <= most and held * width <= _VALUES
+    return is_short and _registers(sizes, held, width) <= registers
+
+
+def _registers(sizes: Sequence[int], held: int, width: int) -> float:
+    return held * width * sum(sizes) / 4
 
 
 def _power_of_two_from(count: int) -> int:

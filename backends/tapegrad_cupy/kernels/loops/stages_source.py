@@ -103,7 +103,7 @@ class _Writer:
         self.arrays = Arrays(loop, geometry, in_place)
         inputs = range(len(loop.inputs))
         self.constant = [i for i in inputs if is_constant_along_rows(geometry, i)]
-        self.held = held_inputs(loop, geometry) if schedule.held else []
+        self.held = held_inputs(geometry) if schedule.held else []
         self.whole = [k for k, output in enumerate(loop.outputs) if not output.axes]
         self.per_row = [k for k, output in enumerate(loop.outputs) if output.axes]
         self.rows = geometry.count(combined=False)
@@ -189,8 +189,9 @@ class _Writer:
     def kernel(self) -> str:
         """Return the kernel."""
         threads = self.schedule.threads
+        bounds = f"{threads}, {self.schedule.at_once}"
         return (
-            f'\nextern "C" __global__ void __launch_bounds__({threads}, 1) loop('
+            f'\nextern "C" __global__ void __launch_bounds__({bounds}) loop('
             f"{', '.join(self.arrays.parameters())}) {{\n"
             f"    typedef {self.arrays.index_type(threads)} I;\n"
             + self._shared_memory()
