@@ -7,6 +7,7 @@ examples cover all schedules, reductions and final expressions.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -16,8 +17,12 @@ from tapegrad.core.trace.expression import array_input, constant
 from tapegrad.core.trace.loop import WRAPS, ZEROS, Along, Loop, LoopInput, LoopOutput
 from tapegrad_cupy.kernels.loops.geometry import geometry
 from tapegrad_cupy.kernels.loops.joined import joined_source
-from tapegrad_cupy.kernels.loops.schedule import schedule
-from tapegrad_cupy.kernels.loops.source import loop_source
+from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
+from tapegrad_cupy.kernels.loops.stages_examples import (
+    STAGED_SPACES,
+    normalization_example,
+    softmax_example,
+)
 from tapegrad_cupy.launch.cuda_prelude import FLOATS
 from tapegrad_cupy.launch.cuda_source import Source
 from tapegrad_cupy.launch.strided_layout import row_major_strides
@@ -74,8 +79,19 @@ def _shifted_source(
     loop = shifted_example(shape, axes, dtype)
     walk = geometry(loop, [row_major_strides(shape, dtype.itemsize)] * 2, aligned=True)
     assert walk is not None
-    nowhere = [None] * len(loop.outputs)
-    return Source(label, loop_source(loop, walk, schedule(walk, loop.writes), nowhere))
+    return Source(label, scheduled_source(loop, walk, [None] * len(loop.outputs))[1])
+
+
+def _staged_sources(dtype: np.dtype[Any]) -> Iterator[Source]:
+    made = {"softmax": softmax_example, "normalization": normalization_example}
+    for (label, (shape, reduced)), (name, make) in product(STAGED_SPACES.items(), made.items()):
+        loop = make(shape, reduced, dtype)
+        strides = [row_major_strides(read.shape, dtype.itemsize) for read in loop.inputs]
+        walk = geometry(loop, strides, aligned=True)
+        assert walk is not None
+        in_place = [0, *[None] * (len(loop.outputs) - 1)]
+        text = scheduled_source(loop, walk, in_place)[1]
+        yield Source(f"loop {dtype.name} {label} {name}", text)
 
 
 def variants() -> Iterator[Source]:
@@ -88,10 +104,11 @@ def variants() -> Iterator[Source]:
             walk = geometry(loop, strides, aligned=True)
             assert walk is not None
             in_place = [0, *[None] * (len(loop.outputs) - 1)]
-            text = loop_source(loop, walk, schedule(walk, loop.writes), in_place)
+            text = scheduled_source(loop, walk, in_place)[1]
             yield Source(f"loop {name} {label}", text)
             if shape:
                 yield _shifted_source(f"loop {name} {label} shifted", shape, axes, dtype)
+        yield from _staged_sources(dtype)
         width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1
         text = joined_source(example((1000,), (), dtype), [], width, 16, [0])
         yield Source(f"loop {name} joined", text)

@@ -65,6 +65,8 @@ def geometry(loop: Loop, strides: Sequence[Shape], aligned: bool) -> Geometry | 
     count = len(loop.inputs)
     flags = flags or (False,) * len(layout.sizes)
     width = _width(loop, layout.sizes, own_steps[: count + 1], aligned)
+    if loop.stages and not flags[-1]:
+        width = 1  # rows of one element: neighbours belong to other rows
     last = own_steps[-1] if loop.axes else (0,) * len(layout.sizes)
     places = {axis: own.index(1) for axis, own in zip(alone, layout.steps[len(rows) :])}
     windows = {
@@ -120,7 +122,8 @@ def _width(loop: Loop, sizes: Shape, steps: Sequence[Shape], aligned: bool) -> i
     plain = [k for k, read in enumerate(loop.inputs) if read.window is None]
     steps = [*[steps[k] for k in plain], steps[-1]]
     dtypes = [loop.inputs[k].dtype for k in plain if loop.inputs[k].seen == loop.shape]
-    dtypes += [output.dtype for output in loop.outputs if output.combine is None]
+    stored = [out for out in loop.outputs if out.combine is None and not out.axes]
+    dtypes += [output.dtype for output in stored]
     width = full_vector_length(max((dtype.itemsize for dtype in dtypes), default=8))
     while width > 1:
         along = all(own[-1] != 1 or not any(s % width for s in own[:-1]) for own in steps)

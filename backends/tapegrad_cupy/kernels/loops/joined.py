@@ -101,24 +101,24 @@ def joined_source(
     """
     whole = [i for i in range(len(loop.inputs)) if i not in single]
     writers = [_writer(loop, single, n) for n in (width, 1)]
-    columns = [writers[0].stored(i) for i in whole]
+    columns = [writers[0].arrays.stored(i) for i in whole]
     output_columns = list(aliases)
     for k, alias in enumerate(aliases):
         if alias is None:
             output_columns[k] = len(columns)
-            columns.append(writers[0].stored_output(k))
+            columns.append(writers[0].arrays.stored_output(k))
     table = "".join(f"{kind}* c{n}[{capacity}]; " for n, kind in enumerate(columns))
-    reads = "".join(f"    const {writers[0].stored(i)}* p{i} = table.c{n}[t];\n"
+    reads = "".join(f"    const {writers[0].arrays.stored(i)}* p{i} = table.c{n}[t];\n"
                     for n, i in enumerate(whole))  # fmt: skip
-    reads += "".join(f"    {writers[0].stored_output(k)}* q{k} = table.c{n}[t];\n"
+    reads += "".join(f"    {writers[0].arrays.stored_output(k)}* q{k} = table.c{n}[t];\n"
                      for k, n in enumerate(output_columns))  # fmt: skip
     offsets = "".join(f"const i64 o{i} = {0 if i in single else 'i'}; "
                       for i in range(len(loop.inputs)))  # fmt: skip
     takes = ["const __grid_constant__ Table table"]
-    takes += [f"const {writers[0].stored(i)}* __restrict__ p{i}" for i in single]
+    takes += [f"const {writers[0].arrays.stored(i)}* __restrict__ p{i}" for i in single]
     takes += ["const i64 chunk", "const int arrays"]
     return (
-        preamble(writers[0].dtypes())
+        preamble(writers[0].arrays.dtypes())
         + TENSOR_OF_BLOCK
         + writers[0].functions()
         + f"struct Table {{ {table}i64 size[{capacity}]; int first[{capacity}]; }};\n"

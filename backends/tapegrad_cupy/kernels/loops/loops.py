@@ -14,11 +14,15 @@ from tapegrad.core.trace.loop import JoinedLoops, Loop
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.loops.geometry import Geometry, geometry
 from tapegrad_cupy.kernels.loops.joined import CudaLoops
-from tapegrad_cupy.kernels.loops.schedule import schedule
-from tapegrad_cupy.kernels.loops.source import loop_source
+from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
 from tapegrad_cupy.launch.cuda_source import wide_dtype
 from tapegrad_cupy.launch.launch import kernel_from
 from tapegrad_cupy.launch.strided_layout import row_major_strides
+
+_ENOUGH_ROWS = 66
+"""Blocks of 1024 threads that occupy half of the multiprocessors of an H200."""
+
+_SHORT_ROW = 8192
 
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
@@ -71,8 +75,7 @@ class _Plan:
 
     def __init__(self, loop: Loop, walk: Geometry, in_place: Sequence[int | None]) -> None:
         self._loop = loop
-        self._schedule = schedule(walk, loop.writes)
-        source = loop_source(loop, walk, self._schedule, in_place)
+        self._schedule, source = scheduled_source(loop, walk, in_place)
         combined = [output for output in loop.outputs if output.combine is not None]
         parts = self._schedule.parts
         count = len(loop.inputs) + len(loop.outputs)
@@ -107,7 +110,7 @@ def _contiguous_source(loop: Loop) -> str:
     strides = [row_major_strides(read.shape, read.dtype.itemsize) for read in loop.inputs]
     walk = geometry(loop, strides, aligned=True)
     assert walk is not None
-    return loop_source(loop, walk, schedule(walk, loop.writes), [None] * len(loop.outputs))
+    return scheduled_source(loop, walk, [None] * len(loop.outputs))[1]
 
 
 class CudaLoopCompiler:
@@ -120,7 +123,12 @@ class CudaLoopCompiler:
     windows = frozenset({"flip", "roll", "unslice"})
 
     def takes_stages(self, rows: int, length: int) -> bool:
-        return False
+        """Return whether a block per row, at most, uses enough of the device.
+
+        A few long rows are reduced by many blocks in a launch per stage. If they are short, the
+        launches take more time than the work.
+        """
+        return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]

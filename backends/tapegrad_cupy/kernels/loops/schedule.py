@@ -16,10 +16,12 @@ an H200), and combining the parts is a small fraction of the work."""
 
 
 class Schedule(NamedTuple):
-    """The form of the loop (flat, rows or columns) and the numbers of threads and blocks.
+    """The form of the loop (flat, rows, columns or stages) and the numbers of threads and blocks.
 
     `lanes` threads work side by side on a row of vectors. `parts` blocks share each result, out of
-    `blocks` in total.
+    `blocks` in total. In a loop with stages a thread holds `held` vectors of an input in registers;
+    with 0 each pass loads them again. Registers must suffice for `at_once` blocks of such a loop
+    on a multiprocessor.
     """
 
     form: str
@@ -28,6 +30,8 @@ class Schedule(NamedTuple):
     parts: int
     blocks: int
     unroll: int = 1
+    held: int = 0
+    at_once: int = 1
 
     @property
     def counters(self) -> int:

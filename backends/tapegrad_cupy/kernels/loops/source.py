@@ -8,27 +8,17 @@ order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from tapegrad.core.trace.c_source import type_of
-from tapegrad.core.trace.expression import Expression
-from tapegrad.core.trace.loop import Loop, LoopOutput
-from tapegrad_cupy.kernels.elementwise.source import STORED, preamble
-from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
-from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
+from tapegrad.core.trace.loop import Loop
+from tapegrad_cupy.kernels.elementwise.source import preamble
+from tapegrad_cupy.kernels.elementwise.vectors import device_function
+from tapegrad_cupy.kernels.loops.arrays import Arrays
+from tapegrad_cupy.kernels.loops.combinations import combination, dtype_of, first_value
+from tapegrad_cupy.kernels.loops.geometry import Geometry
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.kernels.loops.windows import window_lines
 from tapegrad_cupy.launch.cuda_source import wide_dtype
-
-_COMBINED = {
-    "add": "a + b",
-    "multiply": "a * b",
-    "maximum": "a > b || a != a ? a : b",
-    "minimum": "a < b || a != a ? a : b",
-}
-_FIRST = {"add": "0", "multiply": "1", "maximum": "-1e308 * 1e308", "minimum": "1e308 * 1e308"}
 
 _ACROSS = r"""
 // Combine the values of each group of `lanes` neighbouring threads; lane 0 gets the result.
@@ -72,7 +62,7 @@ def loop_source(
     it overwrites, or None.
     """
     writer = Writer(loop, geometry, schedule, in_place)
-    return preamble(writer.dtypes()) + _ACROSS + writer.functions() + writer.kernel()
+    return preamble(writer.arrays.dtypes()) + _ACROSS + writer.functions() + writer.kernel()
 
 
 class Writer:
@@ -84,14 +74,9 @@ class Writer:
         self.loop = loop
         self.g = geometry
         self.schedule = schedule
-        self._written = {read for read in in_place if read is not None}
+        self.arrays = Arrays(loop, geometry, in_place)
         self.whole = [k for k, out in enumerate(loop.outputs) if out.combine is None]
         self.combined = [k for k, out in enumerate(loop.outputs) if out.combine is not None]
-
-    def dtypes(self) -> set[str]:
-        """Return the names of all dtypes that are read or written."""
-        found = [read.dtype for read in self.loop.inputs]
-        return {dtype.name for dtype in [*found, *[out.dtype for out in self.loop.outputs]]}
 
     # Formulas
 
@@ -99,41 +84,17 @@ class Writer:
         """Return device functions: the formula of one element, and the parts of each reduction."""
         names = [f"a{i}" for i in range(len(self.loop.inputs))]
         outputs = [output.expression for output in self.loop.outputs]
-        takes = [f"const {self._type(i)} {name}" for i, name in enumerate(names)]
+        takes = [f"const {self.arrays.computed(i)} {name}" for i, name in enumerate(names)]
         text = device_function("void", "formula", takes, outputs, names)
         for k in self.combined:
-            text += self._combination(k, self.loop.outputs[k])
+            text += combination(k, self.loop.outputs[k])
         return text
-
-    def _combination(self, k: int, output: LoopOutput) -> str:
-        assert output.combine is not None
-        kind = type_of(output.expression)
-        text = (
-            f"struct Combine{k} {{ __device__ __forceinline__ {kind} operator()({kind} a, {kind} b)"
-            f" const {{ return {_COMBINED[output.combine]}; }} }};\n"
-        )
-        finish = output.finish
-        if finish is None:
-            finish = Expression("input", output.expression.dtype, value=0)
-        takes = [f"const {kind} a0"]
-        return text + device_function(type_of(finish), f"finish{k}", takes, [finish], ["a0"])
-
-    def _type(self, i: int) -> str:
-        return type_of(Expression("input", self.loop.inputs[i].dtype))
-
-    def stored(self, i: int) -> str:
-        return STORED.get(self.loop.inputs[i].dtype.name) or self._type(i)
-
-    def stored_output(self, k: int) -> str:
-        output = self.loop.outputs[k]
-        stored = STORED.get(output.dtype.name)
-        return stored or type_of(output.expression if output.finish is None else output.finish)
 
     def _accumulator(self, k: int) -> str:
         return type_of(self.loop.outputs[k].expression)
 
     def _first(self, k: int) -> str:
-        return f"({self._accumulator(k)})({_FIRST[self.loop.outputs[k].combine or 'add']})"
+        return first_value(self.loop.outputs[k])
 
     # The kernel
 
@@ -143,7 +104,8 @@ class Writer:
         threads = self.schedule.threads
         return (
             f'\nextern "C" __global__ void __launch_bounds__({threads}) loop('
-            f"{', '.join(self._parameters())}) {{\n    typedef {self._index_type()} I;\n"
+            f"{', '.join(self._parameters())}) {{\n"
+            f"    typedef {self.arrays.index_type(threads)} I;\n"
             f"{self._shared_memory()}{body[self.schedule.form]()}}}\n"
         )
 
@@ -151,32 +113,13 @@ class Writer:
         """Declare the shared memory, which the reductions use one after the other."""
         if not self.combined:
             return ""
-        per_number = max(wide_dtype(self._dtype(k)).itemsize for k in self.combined)
+        per_number = max(wide_dtype(dtype_of(self.loop.outputs[k])).itemsize for k in self.combined)
         by_columns = self.schedule.form == "columns"
         count = self.schedule.threads * self.g.width if by_columns else 32
         return f"    __shared__ __align__(16) unsigned char shared[{count * per_number}];\n"
 
-    def _dtype(self, k: int) -> np.dtype[Any]:
-        dtype = self.loop.outputs[k].expression.dtype
-        assert dtype is not None
-        return dtype
-
-    def _index_type(self) -> str:
-        furthest = [
-            sum((n - 1) * abs(s) for n, s in zip(self.g.sizes, steps))
-            for steps in (*self.g.reads, self.g.writes)
-        ]
-        backwards = any(step < 0 for steps in self.g.reads for step in steps)
-        wide = backwards or max(furthest) + self.schedule.threads * 16 >= 2**31
-        return "i64" if wide else "unsigned int"
-
     def _parameters(self) -> list[str]:
-        found = []
-        for i in range(len(self.loop.inputs)):
-            # An input that is overwritten must not be declared __restrict__.
-            qualifier = "" if i in self._written else " __restrict__"
-            found.append(f"const {self.stored(i)}*{qualifier} p{i}")
-        found += [f"{self.stored_output(k)}* q{k}" for k in range(len(self.loop.outputs))]
+        found = self.arrays.parameters()
         if self.schedule.parts > 1:
             found += [f"{self._accumulator(k)}* part{k}" for k in self.combined]
             found.append("unsigned int* counters")
@@ -326,55 +269,27 @@ class Writer:
         return text
 
     def _offsets(self, index: str, combined: bool, base: bool) -> str:
-        """Declare the offset of each array at a position along the reduced axes, or the others.
-
-        With `base` the offsets are named b0, b1, ... and added to later ones. Otherwise they are
-        named o0, o1, ..., by which `visit` reads vectors.
-        """
-        axes = [d for d, flag in enumerate(self.g.is_combined) if flag == combined]
-        text, left = "", index
-        last = len(self.g.sizes) - 1
-        for position, d in enumerate(reversed(axes)):
-            size = self.g.sizes[d] // (self.g.width if d == last else 1)
-            if position == len(axes) - 1:
-                text += f"    const I c{d} = {left};\n"
-            else:
-                text += f"    const I c{d} = {left} % {size}, left{d} = {left} / {size};\n"
-                left = f"left{d}"
-        arrays = {f"{i}": steps for i, steps in enumerate(self.g.reads)}
-        if self.whole:
-            arrays["w"] = self.g.writes
+        """Declare the offset of each array at a position along the reduced axes, or the others."""
+        inputs, writes = range(len(self.loop.inputs)), bool(self.whole)
         added = bool(self.combined) and not base
-        for name, steps in arrays.items():
-            if name != "w" and int(name) in self.g.windows:
-                continue
-            terms = [f"b{name}"] if added else []
-            terms += self._terms(axes, steps)
-            text += f"    const I {'b' if base else 'o'}{name} = {' + '.join(terms) or '0'};\n"
-        return text
-
-    def _terms(self, axes: Sequence[int], steps: Shape) -> list[str]:
-        last = len(self.g.sizes) - 1
-        found = []
-        for d in axes:
-            step = steps[d] * (self.g.width if d == last else 1)
-            if step:
-                found.append(f"c{d}" if step == 1 else f"c{d} * (I){step}")
-        return found
+        return self.arrays.indices(index, combined) + self.arrays.offsets(
+            inputs, writes, combined, base, added
+        )
 
     def visit(self, indent: str) -> str:
         """Read a vector of every array, compute, store, and update the reductions."""
         n = self.g.width
         lines, arguments = [], []
-        for i, steps in enumerate(self.g.reads):
+        for i in range(len(self.loop.inputs)):
             if i in self.g.windows:
-                lines += window_lines(self.g, i, self.stored(i), self._type(i))
+                lines += window_lines(self.g, i, self.arrays.computed(i))
                 arguments.append(f"w{i}[j]")
                 continue
-            read = Read(self.stored(i), self._type(i), steps[-1], f"{steps[-1]}")
+            read = self.arrays.read(i)
             lines.append(read.load(i, n))
             arguments.append(read.element(i))
-        lines += [f"Vec<{self.stored_output(k)}, {n}> z{k};" for k in self.whole]
+        vectors = {k: f"Vec<{self.arrays.stored_output(k)}, {n}>" for k in self.whole}
+        lines += [f"{vectors[k]} z{k};" for k in self.whole]
         outputs = range(len(self.loop.outputs))
         declared = "".join(f"{type_of(self.loop.outputs[k].expression)} r{k}; " for k in outputs)
         call = f"formula({', '.join([*arguments, *[f'r{k}' for k in outputs]])});"
@@ -385,5 +300,5 @@ class Writer:
             "#pragma unroll",
             f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {stores} {sums} }}",
         ]
-        lines += [f"*(Vec<{self.stored_output(k)}, {n}>*)(q{k} + ow) = z{k};" for k in self.whole]
+        lines += [f"*({vectors[k]}*)(q{k} + ow) = z{k};" for k in self.whole]
         return "".join(f"{indent}{line}\n" for line in lines if line)

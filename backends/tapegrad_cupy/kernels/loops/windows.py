@@ -6,7 +6,7 @@ from tapegrad.core.trace.loop import WRAPS, Along
 from tapegrad_cupy.kernels.loops.geometry import Geometry
 
 
-def window_lines(geometry: Geometry, i: int, stored: str, computed: str) -> list[str]:
+def window_lines(geometry: Geometry, i: int, computed: str) -> list[str]:
     """Return the statements that read input `i` into `w0`, `w1`, ..., one element after the other.
 
     `c0`, `c1`, ... are the indices of the thread; the last one counts vectors.

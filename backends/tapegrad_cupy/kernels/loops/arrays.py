@@ -1,0 +1,117 @@
+"""The arrays of a loop in CUDA code: their types, the arguments of the kernel, and offsets.
+
+`p0`, `p1`, ... are inputs and `q0`, `q1`, ... outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tapegrad.core.trace.c_source import type_of
+from tapegrad.core.trace.expression import Expression
+from tapegrad.core.trace.loop import Loop
+from tapegrad_cupy.kernels.elementwise.source import STORED
+from tapegrad_cupy.kernels.elementwise.vectors import Read
+from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
+
+
+class Arrays:
+    """The arrays of one kernel. `in_place` has for each output the input that it overwrites."""
+
+    def __init__(self, loop: Loop, geometry: Geometry, in_place: Sequence[int | None]) -> None:
+        self._loop = loop
+        self._g = geometry
+        self._written = {read for read in in_place if read is not None}
+
+    # Types
+
+    def dtypes(self) -> set[str]:
+        """Return the names of all dtypes that are read or written."""
+        found = [read.dtype for read in self._loop.inputs]
+        return {dtype.name for dtype in [*found, *[out.dtype for out in self._loop.outputs]]}
+
+    def computed(self, i: int) -> str:
+        """Return the C type of an input in formulas."""
+        return type_of(Expression("input", self._loop.inputs[i].dtype))
+
+    def stored(self, i: int) -> str:
+        """Return the C type of an input in memory."""
+        return STORED.get(self._loop.inputs[i].dtype.name) or self.computed(i)
+
+    def stored_output(self, k: int) -> str:
+        """Return the C type of an output in memory."""
+        output = self._loop.outputs[k]
+        stored = STORED.get(output.dtype.name)
+        return stored or type_of(output.expression if output.finish is None else output.finish)
+
+    def index_type(self, threads: int) -> str:
+        """Return the C type of offsets."""
+        furthest = [
+            sum((n - 1) * abs(s) for n, s in zip(self._g.sizes, steps))
+            for steps in (*self._g.reads, self._g.writes)
+        ]
+        backwards = any(step < 0 for steps in self._g.reads for step in steps)
+        wide = backwards or max(furthest) + threads * 16 >= 2**31
+        return "i64" if wide else "unsigned int"
+
+    # Code
+
+    def parameters(self) -> list[str]:
+        """Return the declarations of the arguments: inputs, then outputs."""
+        found = []
+        for i in range(len(self._loop.inputs)):
+            # An input that is overwritten must not be declared __restrict__.
+            qualifier = "" if i in self._written else " __restrict__"
+            found.append(f"const {self.stored(i)}*{qualifier} p{i}")
+        return found + [f"{self.stored_output(k)}* q{k}" for k in range(len(self._loop.outputs))]
+
+    def read(self, i: int) -> Read:
+        """Return how a thread reads a vector of an input that is no window."""
+        step = self._g.reads[i][-1]
+        return Read(self.stored(i), self.computed(i), step, f"{step}")
+
+    def indices(self, index: str, combined: bool) -> str:
+        """Declare the indices `c0`, `c1`, ... at a position along the reduced axes, or the others.
+
+        The position and the index of the last axis count vectors.
+        """
+        axes, last = self._axes(combined), len(self._g.sizes) - 1
+        text, left = "", index
+        for position, d in enumerate(reversed(axes)):
+            size = self._g.sizes[d] // (self._g.width if d == last else 1)
+            if position == len(axes) - 1:
+                text += f"    const I c{d} = {left};\n"
+            else:
+                text += f"    const I c{d} = {left} % {size}, left{d} = {left} / {size};\n"
+                left = f"left{d}"
+        return text
+
+    def offsets(
+        self, inputs: Iterable[int], writes: bool, combined: bool, base: bool, added: bool
+    ) -> str:
+        """Declare the offsets of inputs, and of elementwise results if there are any.
+
+        With `base` the offsets are named b0, b1, ..., and bw for results. Otherwise they are named
+        o0, o1, ... and ow, by which vectors are read, and the base is `added` to them.
+        """
+        arrays = {f"{i}": self._g.reads[i] for i in inputs if i not in self._g.windows}
+        if writes:
+            arrays["w"] = self._g.writes
+        text = ""
+        for name, steps in arrays.items():
+            terms = [f"b{name}"] if added else []
+            terms += self._terms(self._axes(combined), steps)
+            text += f"    const I {'b' if base else 'o'}{name} = {' + '.join(terms) or '0'};\n"
+        return text
+
+    def _axes(self, combined: bool) -> list[int]:
+        return [d for d, flag in enumerate(self._g.is_combined) if flag == combined]
+
+    def _terms(self, axes: Sequence[int], steps: Shape) -> list[str]:
+        last = len(self._g.sizes) - 1
+        found = []
+        for d in axes:
+            step = steps[d] * (self._g.width if d == last else 1)
+            if step:
+                found.append(f"c{d}" if step == 1 else f"c{d} * (I){step}")
+        return found

@@ -1,0 +1,81 @@
+"""Run the CUDA source of a loop on the host, thread by thread, to test it without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.trace.loop import Loop
+from tapegrad_cupy.kernels.loops.geometry import geometry
+from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
+
+SHIM = Path(__file__).with_name("host_cuda.h")
+
+_GUARD = 64
+"""Elements before and after each array, which a kernel must not use."""
+
+_LAUNCH = """
+extern "C" void run(void** arguments, int blocks, int threads, int backwards) {
+    launch_all(loop, arguments, blocks, threads, backwards);
+}
+"""
+
+
+def run_on_host(
+    loop: Loop, arrays: Sequence[np.ndarray], in_place: Sequence[int | None], backwards: bool
+) -> tuple[Schedule, list[np.ndarray]]:
+    """Return the schedule for these arrays and the results of the kernel.
+
+    An output with a position in `in_place` overwrites that array.
+    """
+    aligned = not any(array.ctypes.data % 16 for array in arrays)
+    walk = geometry(loop, [array.strides for array in arrays], aligned)
+    assert walk is not None
+    plan, text = scheduled_source(loop, walk, in_place)
+    guarded = [np.full(_count(o.shape) + 2 * _GUARD, 77).astype(o.dtype) for o in loop.outputs]
+    guard = [whole[:_GUARD].copy() for whole in guarded]
+    results = [
+        whole[_GUARD:-_GUARD].reshape(output.shape) if place is None else arrays[place]
+        for whole, output, place in zip(guarded, loop.outputs, in_place, strict=True)
+    ]
+    addresses = [array.ctypes.data for array in (*arrays, *results)]
+    run = _compiled(text)
+    run((ctypes.c_void_p * len(addresses))(*addresses), plan.blocks, plan.threads, int(backwards))
+    for whole, before in zip(guarded, guard, strict=True):
+        assert (whole[:_GUARD] == before).all(), "The kernel wrote before an output."
+        assert (whole[-_GUARD:] == before).all(), "The kernel wrote behind an output."
+    return plan, results
+
+
+def between_nans(array: np.ndarray, unaligned: bool = False) -> np.ndarray:
+    """Return a copy whose memory has NaN on both sides, or large numbers."""
+    outside = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.nan
+    whole = np.full(array.size + 2 * _GUARD + 1, outside, array.dtype)
+    start = _GUARD + int(unaligned)
+    whole[start : start + array.size] = array.ravel()
+    return whole[start : start + array.size].reshape(array.shape)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+@functools.cache
+def _compiled(text: str) -> Any:
+    """Return the function that runs a kernel; misaligned vectors and wrong indices end it."""
+    source = f'#include "{SHIM}"\n{text}{_LAUNCH}'.replace("#include <cuda_bf16.h>", "")
+    flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared"]
+    flags += ["-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"]
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "kernel.so"
+        command = ["g++", *flags, "-x", "c++", "-", "-o", str(library)]
+        subprocess.run(command, input=source, check=True, text=True)
+        return ctypes.CDLL(str(library)).run
