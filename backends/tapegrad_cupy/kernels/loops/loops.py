@@ -119,7 +119,10 @@ class CudaLoopCompiler:
     dtypes = None
     complex_primitives = None
     joins = True
-    definitions: frozenset[str] = frozenset()
+    definitions = frozenset({
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "one_hot"),
+        *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+    })  # fmt: skip
     windows = frozenset({"flip", "roll", "unslice"})
 
     def takes_stages(self, rows: int, length: int) -> bool:
