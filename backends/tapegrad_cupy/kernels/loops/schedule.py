@@ -21,7 +21,7 @@ class Schedule(NamedTuple):
     `lanes` threads work side by side on a row of vectors. `parts` blocks share each result, out of
     `blocks` in total. In a loop with stages a thread holds `held` vectors of an input in registers;
     with 0 each pass loads them again. Registers must suffice for `at_once` blocks of such a loop
-    on a multiprocessor.
+    on a multiprocessor. Passes share `shared` values of each element.
     """
 
     form: str
@@ -32,6 +32,7 @@ class Schedule(NamedTuple):
     unroll: int = 1
     held: int = 0
     at_once: int = 1
+    shared: int = 0
 
     @property
     def counters(self) -> int:

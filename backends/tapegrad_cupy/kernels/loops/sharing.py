@@ -6,11 +6,12 @@ vectors, nor behind conversions of half precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.core.trace.expression import Expression
-from tapegrad_cupy.kernels.loops.invariants import in_order
+from tapegrad.core.trace.loop import Loop
+from tapegrad_cupy.kernels.loops.invariants import in_order, inputs_of
 
 _CHEAP = {
     *("input", "constant", "astype", "where", "add", "subtract", "multiply", "negative", "square"),
@@ -33,13 +34,35 @@ class Shared(NamedTuple):
     made_in: list[int]
 
 
-def share(
+def rounds(loop: Loop) -> list[list[int]]:
+    """Return the stages by the pass that computes them: those of a pass do not read each other."""
+    count, levels = len(loop.inputs), list[int]()
+    for stage in loop.stages:
+        read = [i - count for i in inputs_of([stage.expression]) if i >= count]
+        levels.append(1 + max((levels[k] for k in read), default=-1))
+    return [
+        [k for k, own in enumerate(levels) if own == level]
+        for level in range(max(levels, default=-1) + 1)
+    ]
+
+
+def share(loop: Loop, constant: Container[int], most: int) -> Shared:
+    """Let passes share at most so many values that are costly and vary along the row.
+
+    The inputs in `constant` are constant along it.
+    """
+    inputs, stages = len(loop.inputs), len(loop.stages)
+    passes = [[loop.stages[k].expression for k in some] for some in rounds(loop)]
+    passes.append([output.expression for output in loop.outputs if not output.axes])
+    return _shared(passes, lambda i: i in constant or i >= inputs, inputs + stages, most)
+
+
+def _shared(
     passes: Sequence[Sequence[Expression]],
     is_invariant: Callable[[int], bool],
     first: int,
     most: int,
 ) -> Shared:
-    """Let the passes share at most so many values that are costly and vary along the row."""
     finder = _Finder(passes, is_invariant)
     found = Shared([], [], [])
     places: dict[int, int] = {}

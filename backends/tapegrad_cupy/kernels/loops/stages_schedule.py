@@ -8,6 +8,7 @@ from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.loops.combinations import dtype_of
 from tapegrad_cupy.kernels.loops.geometry import Geometry
 from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.kernels.loops.sharing import share
 from tapegrad_cupy.launch.cuda_source import FULL_GRID, THREADS
 
 WARP = 32
@@ -19,8 +20,8 @@ _VALUES = 32
 _VECTORS = 8
 """The most vectors of an input that a thread holds; 4 if several warps share a row."""
 
-MOST_SHARED = 1
-"""How many values of each element threads keep for later passes, such as an exponential."""
+MOST_SHARED = 4
+"""The most values of each element that threads keep for later passes, such as an exponential."""
 
 _FEW_REGISTERS, _REGISTERS = 48, 96
 """The most registers for a row, beside what formulas need.
@@ -37,8 +38,13 @@ def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
     """
     rows = geometry.count(combined=False)
     vectors = geometry.count(combined=True) // geometry.width
-    sizes = _sizes(loop, geometry)
+    shared = len(share(loop, constant_inputs(geometry), MOST_SHARED).values)
+    sizes = _sizes(loop, geometry, shared)
     lanes = _lanes_of_held_rows(sizes, geometry.width, rows, vectors)
+    while not lanes and shared:  # less is kept, so that the row fits
+        shared -= 1
+        sizes = _sizes(loop, geometry, shared)
+        lanes = _lanes_of_held_rows(sizes, geometry.width, rows, vectors)
     if lanes:
         held, unroll = -(-vectors // lanes), 1
     else:
@@ -49,7 +55,7 @@ def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
     blocks = -(-rows // (threads // lanes))
     is_small = _registers(sizes, held, geometry.width) <= _FEW_REGISTERS
     at_once = 2 if threads == MOST_LANES // 2 and is_small else 1
-    return Schedule("stages", threads, lanes, 1, blocks, unroll, held, at_once)
+    return Schedule("stages", threads, lanes, 1, blocks, unroll, held, at_once, shared)
 
 
 def held_inputs(geometry: Geometry) -> list[int]:
@@ -73,12 +79,17 @@ def is_constant_along_rows(geometry: Geometry, i: int) -> bool:
     return i not in geometry.windows and not any(along)
 
 
-def _sizes(loop: Loop, geometry: Geometry) -> list[int]:
+def constant_inputs(geometry: Geometry) -> list[int]:
+    """Return the inputs that have one value per row."""
+    return [i for i in range(len(geometry.reads)) if is_constant_along_rows(geometry, i)]
+
+
+def _sizes(loop: Loop, geometry: Geometry, shared: int) -> list[int]:
     """Return the bytes that a thread holds of each element."""
     results = [*loop.stages, *loop.outputs]
     wide = 8 if any(dtype_of(result).itemsize == 8 for result in results) else 4
     held = [loop.inputs[i].dtype.itemsize for i in held_inputs(geometry)]
-    return [*held, *[wide] * MOST_SHARED]
+    return [*held, *[wide] * max(shared, 1)]  # formulas need some, too
 
 
 def _lanes_of_held_rows(sizes: Sequence[int], width: int, rows: int, vectors: int) -> int:

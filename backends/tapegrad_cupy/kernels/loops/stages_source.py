@@ -27,13 +27,8 @@ from tapegrad_cupy.kernels.loops.combinations import (
 from tapegrad_cupy.kernels.loops.geometry import Geometry
 from tapegrad_cupy.kernels.loops.invariants import inputs_of, without_invariants
 from tapegrad_cupy.kernels.loops.schedule import Schedule
-from tapegrad_cupy.kernels.loops.sharing import share
-from tapegrad_cupy.kernels.loops.stages_schedule import (
-    MOST_SHARED,
-    WARP,
-    held_inputs,
-    is_constant_along_rows,
-)
+from tapegrad_cupy.kernels.loops.sharing import rounds, share
+from tapegrad_cupy.kernels.loops.stages_schedule import WARP, constant_inputs, held_inputs
 from tapegrad_cupy.kernels.loops.windows import window_lines
 
 _AMONG = r"""
@@ -59,18 +54,6 @@ def stages_source(
         raise UntraceableError("Threads do not exchange complex numbers, so rows are not reduced.")
     writer = _Writer(loop, geometry, schedule, in_place)
     return preamble(writer.arrays.dtypes()) + _AMONG + writer.functions() + writer.kernel()
-
-
-def rounds(loop: Loop) -> list[list[int]]:
-    """Return the stages by the pass that computes them: those of a pass do not read each other."""
-    count, levels = len(loop.inputs), list[int]()
-    for stage in loop.stages:
-        read = [i - count for i in inputs_of([stage.expression]) if i >= count]
-        levels.append(1 + max((levels[k] for k in read), default=-1))
-    return [
-        [k for k, own in enumerate(levels) if own == level]
-        for level in range(max(levels, default=-1) + 1)
-    ]
 
 
 class _Pass(NamedTuple):
@@ -101,8 +84,7 @@ class _Writer:
         self.g = geometry
         self.schedule = schedule
         self.arrays = Arrays(loop, geometry, in_place)
-        inputs = range(len(loop.inputs))
-        self.constant = [i for i in inputs if is_constant_along_rows(geometry, i)]
+        self.constant = constant_inputs(geometry)
         self.held = held_inputs(geometry) if schedule.held else []
         self.whole = [k for k, output in enumerate(loop.outputs) if not output.axes]
         self.per_row = [k for k, output in enumerate(loop.outputs) if output.axes]
@@ -116,9 +98,7 @@ class _Writer:
     def _all_passes(self) -> list[_Pass]:
         loop, first = self.loop, len(self.loop.inputs) + len(self.loop.stages)
         stages = rounds(loop)
-        roots = [[loop.stages[k].expression for k in some] for some in stages]
-        roots.append([loop.outputs[k].expression for k in self.whole])
-        shared = share(roots, self._is_invariant, first, MOST_SHARED if self.schedule.held else 0)
+        shared = share(loop, self.constant, self.schedule.shared)
         self.shared = shared.values
         found = []
         for number, results in enumerate([*stages, self.whole]):
