@@ -11,6 +11,7 @@ import pytest
 import tapegrad as tf
 import tapegrad.numpy as tnp
 from tapegrad.core.trace.loop import Loop
+from tapegrad.program.passes import pipeline
 from tests import capabilities
 from tests.program.test_fusion import Watching, draw, kinds, steps_of
 
@@ -241,3 +242,24 @@ def test_a_one_hot_along_another_axis_stays(target: Watching) -> None:
     steps = steps_of(lambda i: tf.one_hot(i, 3, axis=0), tf.constant([0, 2, 1, 5]))
 
     assert kinds(steps) == ["one_hot"]
+
+
+def test_the_gradient_of_a_norm_of_ones_counts_all_rows(target: Watching) -> None:
+    """The gradient of the bias is a sum of constants, which only the definition shows."""
+    layer = tf.keras.layers.LayerNormalization()
+    layer.build((6, 5))
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(layer(x))
+        return tape.gradient(y, [layer.gamma, layer.beta])
+
+    steps_of(function, tf.cast(X, "float32"))
+
+
+def test_sums_of_constants_that_no_pass_has_folded_are_right(
+    target: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "with_known_constants", lambda graph: graph)
+
+    steps_of(lambda x: tf.reduce_sum(tf.ones_like(x) * 2.0, 0) + x[0], X)

@@ -15,8 +15,12 @@ from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_argum
 
 LENGTH = 32
 """The longest short row. To read elements with gaps takes time, which must be worth it."""
-_CHEAP_LENGTH = 16
-"""The longest short row if there are only cheap operations and sums."""
+_CHEAP_LENGTH, _CHEAP_LENGTH_IN_MEMORY = 16, 12
+"""The longest short row if there are only cheap operations and sums.
+
+The second number is for loops that read or write more than two arrays of all elements: to read
+these with gaps takes longer than the operations.
+"""
 TOGETHER = 128
 """The number of rows that are processed together."""
 _FEWEST = 8
@@ -36,7 +40,11 @@ def has_short_rows(writer: Writer) -> bool:
     is_costly = any(map(is_heavy, writer.formula.per_element)) or any(
         stage.combine in ("maximum", "minimum") for stage in writer.loop.stages
     )
-    return sizes[-1] <= (LENGTH if is_costly else _CHEAP_LENGTH)
+    if is_costly:
+        return sizes[-1] <= LENGTH
+    whole = sum(read.seen == writer.loop.shape for read in writer.loop.inputs)
+    is_in_memory = whole + len(writer.stored()) > 2
+    return sizes[-1] <= (_CHEAP_LENGTH_IN_MEMORY if is_in_memory else _CHEAP_LENGTH)
 
 
 def write_short_rows(writer: Writer) -> list[str]:

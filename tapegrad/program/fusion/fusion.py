@@ -255,7 +255,11 @@ class _Plan:
                 assert form is not None
                 step = Body(self, members, needed, form).fused(made)
                 if not step.reads:
-                    found.extend(self._filled(step))
+                    if step.loop.axes:  # a reduction of constants that no pass has folded
+                        found.extend(reversed(calls))
+                        needed.update(value.number for call in calls for value in call.reads)
+                    else:
+                        found.extend(self._filled(step))
                     continue
             found.append(step)
             needed.update(value.number for value in step.reads)

@@ -54,6 +54,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         loops = capabilities_of(backend.array_types[0]).loops
         if loops is not None:
             passes.append(partial(with_definitions, backend=backend, loops=loops))
+            passes.append(with_known_constants)
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()
