@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.seconds,
         max(1, options.side_by_side),
         options.batches,
-        _patience(options.patience),
+        _patience("--patience", options.patience),
+        _patience("--compile-patience", options.compile_patience),
     )
     folder = Path("tapegrad-bench")
     path = options.record or folder / f"zoo-{options.device}.json"
@@ -73,9 +74,9 @@ def _shard(text: str) -> tuple[int, int]:
     return index, count
 
 
-def _patience(seconds: float | None) -> float | None:
+def _patience(name: str, seconds: float | None) -> float | None:
     if seconds is not None and not seconds > 0:
-        raise ArgumentError(f"--patience must be a positive number of seconds. Got {seconds:g}.")
+        raise ArgumentError(f"{name} must be a positive number of seconds. Got {seconds:g}.")
     return seconds
 
 
@@ -94,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--budget", type=float, default=480.0, metavar="SECONDS", help="of this command (480)")
     add("--seconds", type=float, default=1.0, help="for the steps of one contender (1)")
     add("--patience", type=float, metavar="SECONDS", help="for a request (a share of --budget)")
+    add("--compile-patience", type=float, metavar="SECONDS", help="for torch.compile (--patience)")
     add("--batches", choices=BATCHES, default="device", help="host: arrays of NumPy at each step")
     add("--side-by-side", type=int, default=1, metavar="N", help="programs in first calls (1)")
     add("--threads", type=int, default=1, metavar="N", help="for each library on the CPU (1)")

@@ -86,13 +86,16 @@ class Clock:
     def left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
-    def request(self, process: Worker, name: str, *arguments: object) -> object:
-        """Ask a process for something within the time that is left."""
-        patience = min(self._patience, self.left)
+    def request(
+        self, process: Worker, name: str, *arguments: object, most: float | None = None
+    ) -> object:
+        """Ask a process for something within the time that is left, or at most so many seconds."""
+        wanted = self._patience if most is None else min(most, self._patience)
+        patience = min(wanted, self.left)
         try:
             return process.request(name, *arguments, timeout=patience)
         except TooSlowError:
-            self.was_too_short = self.was_too_short or patience < self._patience
+            self.was_too_short = self.was_too_short or patience < wanted
             raise
 
 
@@ -114,10 +117,10 @@ class Competitor:
     is_exhausted: bool = False
     """Whether there was not enough memory for it."""
 
-    def ask(self, clock: Clock, name: str, *arguments: object) -> Any:
+    def ask(self, clock: Clock, name: str, *arguments: object, most: float | None = None) -> Any:
         """Ask its process for something; one that fails is out."""
         try:
-            return clock.request(self.process, name, *arguments)
+            return clock.request(self.process, name, *arguments, most=most)
         except WorkerError as error:
             self.is_late = isinstance(error, TooSlowError)
             self.is_exhausted = isinstance(error, MemoryExhaustedError)
@@ -154,6 +157,11 @@ class Contest:
     """Where the batches are when a step gets them, "device" or "host"."""
     patience: float | None = None
     """Seconds for one request; None for an equal share of the budget."""
+    compile_patience: float | None = None
+    """Seconds for the first call of a mode in COMPILED; None for those of other requests.
+
+    A compiler that stalls would otherwise hold up all programs whose first calls are made with it.
+    """
 
 
 class Row:
@@ -272,7 +280,8 @@ class Row:
                 continue
             contest = self.contest
             arguments = (self.entry.name, one.library, one.mode, contest.seconds, contest.batches)
-            one.ready = one.ask(self.clock, "prepare", *arguments)
+            most = contest.compile_patience if one.mode in COMPILED else None
+            one.ready = one.ask(self.clock, "prepare", *arguments, most=most)
             if one.is_late and one.mode in COMPILED:
                 stalled.add(one.library)
 

@@ -276,6 +276,30 @@ def test_patience_is_a_share_of_the_budget_unless_it_is_given(patience, seconds)
     assert process.timeouts == [pytest.approx(seconds, abs=0.5)]
 
 
+def test_a_request_may_have_less_patience_than_others(zoo):
+    process = Process(check=TooSlowError("late"))
+    clock = Clock(60, 6, 25.0)
+
+    for most in (7.0, 40.0):
+        with pytest.raises(TooSlowError):
+            clock.request(Stub(process), "check", "resnet", (), most=most)
+
+    assert process.timeouts == [pytest.approx(7, abs=0.5), pytest.approx(25, abs=0.5)]
+    assert not clock.was_too_short
+
+
+def test_only_torch_compile_has_the_patience_for_compilers(zoo):
+    process = Process()
+    ours = zoo(process, patience=20.0, compile_patience=4.0)
+
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    pairs = zip([words for words in process.asked if words[0] != "stop"], process.timeouts)
+    prepared = {tuple(words[2:4]): timeout for words, timeout in pairs if words[0] == "prepare"}
+    assert [pair for pair in MODES if prepared[pair] < 5] == [("torch", "compile")]
+    assert min(prepared[pair] for pair in MODES[:3]) > 15
+
+
 def test_a_later_command_goes_on_and_measures_nothing_twice(zoo):
     first = Process()
     zoo(first).run(PROGRAMS[:2], 60, lambda words: None)
@@ -398,9 +422,10 @@ def test_shards_share_the_programs_out():
         (["--shard", "3/2"], "--shard must be like 1/4"),
         (["--peers", "numpy"], "--peers takes jax, jax:jit, torch, .*. Got numpy."),
         (["--patience", "0"], "--patience must be a positive number of seconds. Got 0."),
+        (["--compile-patience", "-1"], "--compile-patience must be a positive number of seconds."),
         (["no_such_program"], "The zoo has no program or family no_such_program."),
     ],
-    ids=["shard", "peer", "patience", "name"],
+    ids=["shard", "peer", "patience", "compile patience", "name"],
 )
 def test_a_wrong_word_gets_a_sentence(arguments, words):
     with pytest.raises(ArgumentError, match=words):

@@ -90,7 +90,7 @@ class SlowProcess(Process):
         return super().answer(contender, name, *arguments, timeout=timeout)
 
 
-def make_zoo(monkeypatch, path, process, modes=MODES, side_by_side=1):
+def make_zoo(monkeypatch, path, process, modes=MODES, side_by_side=1, **patience):
     """Return a zoo whose processes answer as `process` does."""
     monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
     monkeypatch.setattr(row, "reason_absent", lambda library: None)
@@ -99,4 +99,4 @@ def make_zoo(monkeypatch, path, process, modes=MODES, side_by_side=1):
     monkeypatch.setattr(runner, "versions", lambda: {"python": "3.12"})
     monkeypatch.setattr(runner, "current_commit", lambda: "abc123")
     monkeypatch.setattr(runner, "source_digest", lambda more: "0" * 64)
-    return Zoo(path, Contest("cpu", 1, modes, 0.1, side_by_side))
+    return Zoo(path, Contest("cpu", 1, modes, 0.1, side_by_side, **patience))
