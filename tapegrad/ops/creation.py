@@ -36,6 +36,16 @@ def _batch_full(size: int, batched: Any, x: Any, *, shape: Any, value: Any, dtyp
     return full_like_p(x, shape=(size, *shape), value=value, dtype=dtype)
 
 
+positions_like_p: Primitive = nondifferentiable(
+    "positions_like",
+    lambda xp, x, *, length, dtype: xp.arange(length, dtype=dtype, device=x.device),
+    batch=lambda size, batched, x, *, length, dtype: broadcast_p(
+        positions_like_p(x, length=length, dtype=dtype), shape=(size, length)
+    ),
+)
+"""The numbers from 0 to `length - 1` on the device of `x`, whose values are not read."""
+
+
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """Return a tensor with a copy of `value` on the current device.
 

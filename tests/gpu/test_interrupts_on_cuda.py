@@ -49,6 +49,8 @@ def state_of(variables: list[Any]) -> list[Any]:
     return [variable.numpy().copy() for variable in variables]
 
 
+# Python reports and drops an interrupt that arrives while it runs a destructor.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_step_that_is_interrupted_is_whole(recorded: bool) -> None:
     step, variables = training(recorded)

@@ -263,3 +263,9 @@ def test_sums_of_constants_that_no_pass_has_folded_are_right(
     monkeypatch.setattr(pipeline, "with_known_constants", lambda graph: graph)
 
     steps_of(lambda x: tf.reduce_sum(tf.ones_like(x) * 2.0, 0) + x[0], X)
+
+
+def test_positions_that_are_no_numbers_of_the_dtype_of_indices(target: Watching) -> None:
+    steps = steps_of(lambda i: tf.one_hot(i, 300) + 1.0, tf.constant([3, 255], "uint8"))
+
+    assert kinds(steps) == ["one_hot", "loop"]

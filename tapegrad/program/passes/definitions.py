@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
-from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.program.graph.dependence import unused_numbers
@@ -29,24 +28,18 @@ BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis"})
 """Functions whose definitions have no reductions."""
 
 
-def with_definitions(graph: Graph, backend: Backend, loops: LoopCompiler) -> Graph:
+def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
     """Replace the calls of `loops.definitions` that become parts of loops."""
     names = loops.definitions
     if not any(call.primitive.name in names for call in graph.calls):
         return graph
     numbers = unused_numbers(graph)
-    constants = dict(graph.constants)
     calls: list[Call] = []
     for call in graph.calls:
-        if call.primitive.name in names and not call.region and _is_worth_it(call, loops):
-            noting = _Noting(call, numbers, backend)
-            defined = noting.calls_of_definition()
-            if defined is not None:
-                calls.extend(defined)
-                constants.update(noting.constants)
-                continue
-        calls.append(call)
-    return replace(graph, calls=tuple(calls), constants=constants)
+        is_replaced = call.primitive.name in names and not call.region and _is_worth_it(call, loops)
+        defined = _Noting(call, numbers).calls_of_definition() if is_replaced else None
+        calls.extend(defined or (call,))
+    return replace(graph, calls=tuple(calls))
 
 
 def _is_worth_it(call: Call, loops: LoopCompiler) -> bool:
@@ -123,11 +116,9 @@ for _method, _name in {
 class _Noting:
     """An array namespace whose functions note calls of primitives."""
 
-    def __init__(self, call: Call, numbers: Iterator[int], backend: Backend) -> None:
-        self._call, self._numbers, self._backend = call, numbers, backend
+    def __init__(self, call: Call, numbers: Iterator[int]) -> None:
+        self._call, self._numbers = call, numbers
         self._calls: list[Call] = []
-        self.constants: dict[int, Any] = {}
-        """The constant arrays of the definition, by the numbers of their values."""
 
     def calls_of_definition(self) -> list[Call] | None:
         """Return the calls that a call stands for, None if its definition does anything else."""
@@ -210,10 +201,10 @@ class _Noting:
     def arange(self, length: int, *, dtype: Any, device: Any = None) -> _Symbol:
         if length - 1 > np.iinfo(dtype).max:
             raise UntraceableError("Not all positions are numbers of the dtype.")
-        host = np.arange(length, dtype=dtype)
-        value = Value(next(self._numbers), host.shape, host.dtype, self._device)
-        self.constants[value.number] = self._backend.from_host(host, self._device)
-        return _Symbol(self, value)
+        # A call, not a constant: programs are built in the background, where no work may be given
+        # to a device that another thread captures.
+        params = {"length": length, "dtype": np.dtype(dtype)}
+        return self._note("positions_like", self._call.reads[:1], params, (length,), dtype)
 
     def full(self, shape: Shape, number: Any, *, dtype: Any, device: Any = None) -> _Symbol:
         params = {"shape": shape, "value": number, "dtype": np.dtype(dtype)}

@@ -53,7 +53,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if backend is not None:
         loops = capabilities_of(backend.array_types[0]).loops
         if loops is not None:
-            passes.append(partial(with_definitions, backend=backend, loops=loops))
+            passes.append(partial(with_definitions, loops=loops))
             passes.append(with_known_constants)
     for rewritten in passes:
         graph = rewritten(graph)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tapegrad.ops import creation
@@ -37,6 +39,10 @@ def _band_rows(x: np.ndarray) -> np.ndarray:
     return np.stack(
         [np.concatenate([[0], np.diag(x, 1)]), np.diag(x), np.concatenate([np.diag(x, -1), [0]])]
     )
+
+
+def _positions(x: Any) -> Any:
+    return creation.positions_like_p(x, length=3, dtype=np.dtype(np.int64))
 
 
 SHAPES = [
@@ -187,6 +193,7 @@ MADE = [
         lambda i: np.where(np.arange(3)[:, None] == i, 5.0, -1.0),
     ),
     alike_in_value("full_like", creation.full_like, [normal(2)], np.full_like, 3),
+    alike_in_value("positions_like", _positions, [normal(2)], lambda x: np.arange(3)),
     ValueSample("zeros_like", creation.zeros_like, [normal(2)], np.zeros_like),
     ValueSample("ones_like", creation.ones_like, [normal(2)], np.ones_like),
 ]
