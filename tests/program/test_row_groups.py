@@ -269,3 +269,25 @@ def test_positions_that_are_no_numbers_of_the_dtype_of_indices(target: Watching)
     steps = steps_of(lambda i: tf.one_hot(i, 300) + 1.0, tf.constant([3, 255], "uint8"))
 
     assert kinds(steps) == ["one_hot", "loop"]
+
+
+@pytest.mark.parametrize(("size", "name"), [(12, "take_add"), (13, "sgd_rows_update")])
+def test_an_embedding_of_which_many_rows_change_is_updated_as_a_whole(
+    target: Watching, size: int, name: str
+) -> None:
+    start = np.random.default_rng(0).normal(size=(size, 3))
+    table, optimizer = tf.Variable(start), tf.optimizers.SGD(0.5)
+
+    @tf.function
+    def step(indices: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(tf.square(tf.gather(table, indices)))
+        optimizer.apply_gradients([(tape.gradient(y, table), table)])
+        return y
+
+    indices = tf.constant([2, 0, 2])
+    step(indices)
+
+    expected = start - 0.5 * 2 * start * np.bincount([2, 0, 2], minlength=size)[:, None]
+    np.testing.assert_allclose(table.numpy(), expected, rtol=1e-12)
+    assert name in kinds(step.program(indices).steps)

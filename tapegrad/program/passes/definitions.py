@@ -24,8 +24,11 @@ DTYPES = ("float32", "float64")
 """Half precision is left to kernels that round once."""
 
 
-BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis"})
+BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update"})
 """Functions whose definitions have no reductions."""
+
+MOST_PER_ROW = 4
+"""The most rows of an embedding per row of its gradient for which all of it is updated."""
 
 
 def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
@@ -78,7 +81,18 @@ def _scatter_one(xp: Any, t: Any, indices: Any, *, axis: int, length: int, uniqu
     return xp.where(hits, t, xp.full((), 0, dtype=t.dtype))
 
 
-OTHERWISE: dict[str, Callable[..., Any]] = {"scatter_along_axis": _scatter_one}
+def _sgd_of_many_rows(xp: Any, p: Any, rows: Any, indices: Any, rate: Any) -> Any:
+    """Add up the rows of an embedding's gradient and update all of the embedding."""
+    if p.shape[0] > MOST_PER_ROW * indices.shape[0]:
+        raise UntraceableError("Few rows are updated.")
+    total = xp.summed_rows(rows, indices, p.shape[0])
+    return xp.by_element("sgd_update", p, total, rate)
+
+
+OTHERWISE: dict[str, Callable[..., Any]] = {
+    "scatter_along_axis": _scatter_one,
+    "sgd_rows_update": _sgd_of_many_rows,
+}
 """Definitions that are not the generic kernel."""
 
 
@@ -179,6 +193,10 @@ class _Noting:
 
     def max(self, x: _Symbol, *, axis: Any, keepdims: bool = False) -> _Symbol:
         return self._reduced("max", x, axis, keepdims)
+
+    def summed_rows(self, x: _Symbol, indices: _Symbol, size: int) -> _Symbol:
+        shape = (size, *x.shape[indices.ndim :])
+        return self._note("take_add", (x, indices), {"axis": 0, "size": size}, shape, x.dtype)
 
     def reshape(self, x: _Symbol, shape: Shape) -> _Symbol:
         return self._note("reshape", (x,), {"shape": shape}, shape, x.dtype, aliases=True)

@@ -41,8 +41,8 @@ class PythonLoopCompiler:
     joins = True
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
-        *("normalize_gradient", "one_hot", "scatter_along_axis", "softmax", "softmax_gradient"),
-        *("sum_of_squares", "ties"),
+        *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
+        *("softmax_gradient", "sum_of_squares", "ties"),
     })  # fmt: skip
     windows: frozenset[str] = frozenset()
 
