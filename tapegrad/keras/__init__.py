@@ -7,6 +7,8 @@ model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=Tru
 model.fit(images, labels, epochs=5)
 """
 
+from typing import Any
+
 from tapegrad.keras import (
     activations,
     backend,
@@ -22,14 +24,18 @@ from tapegrad.keras import (
     models,
     ops,
     optimizers,
+    preprocessing,
     random,
     regularizers,
     saving,
+    tree,
     utils,
 )
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.initializers import Initializer
 from tapegrad.keras.layers.input_layer import Input
+from tapegrad.keras.layers.input_spec import InputSpec
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.losses import Loss
 from tapegrad.keras.metrics import Metric
@@ -39,11 +45,17 @@ from tapegrad.keras.naming import clear_session
 from tapegrad.keras.optimizers import Optimizer
 from tapegrad.keras.regularizers import Regularizer
 from tapegrad.keras.symbolic import KerasTensor
+from tapegrad.keras.variable import Variable
+from tapegrad.keras.version import __version__, version
 
 __all__ = [
-    "DTypePolicy", "Initializer", "Input", "KerasTensor", "Layer", "Loss", "Metric", "Model",
-    "Optimizer", "Regularizer", "Sequential", "activations", "backend", "callbacks",
-    "clear_session", "config", "constraints", "datasets", "initializers", "layers", "losses",
-    "metrics", "mixed_precision", "models", "ops", "optimizers", "random", "regularizers", "saving",
-    "utils",
+    "DTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric",
+    "Model", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__", "activations",
+    "backend", "callbacks", "clear_session", "config", "constraints", "datasets", "initializers",
+    "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
+    "preprocessing", "random", "regularizers", "saving", "tree", "utils", "version",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras", name, __all__)
