@@ -15,6 +15,10 @@ _SENTENCES = {
         "distribution": f"Training on several devices is not supported. {_REAL}",
         "quantizers": f"Quantization is not supported. {_REAL}",
         "export": f"Exported archives are files of TensorFlow. {_REAL}",
+        "StatelessScope": (
+            "Layers and models have stateless_call, and metrics have stateless_update_state, "
+            "stateless_result and stateless_reset_state."
+        ),
         "wrappers": f"The wrappers for scikit-learn are not supported. {_REAL}",
         "visualization": f"Image galleries are not supported. {_REAL}",
     },

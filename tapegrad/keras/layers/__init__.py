@@ -37,7 +37,9 @@ from tapegrad.keras.layers.convolutional import (
     Convolution3D,
 )
 from tapegrad.keras.layers.core import Activation, Dense, Embedding, Identity, Lambda, Masking
+from tapegrad.keras.layers.discretization import Discretization
 from tapegrad.keras.layers.einsum_dense import EinsumDense
+from tapegrad.keras.layers.hashing import HashedCrossing, Hashing
 from tapegrad.keras.layers.image_geometry import RandomRotation, RandomTranslation, RandomZoom
 from tapegrad.keras.layers.image_layers import (
     CenterCrop,
@@ -49,6 +51,7 @@ from tapegrad.keras.layers.image_layers import (
 )
 from tapegrad.keras.layers.input_layer import Input, InputLayer
 from tapegrad.keras.layers.input_spec import InputSpec
+from tapegrad.keras.layers.integer_lookup import IntegerLookup
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.merging import (
     Add,
@@ -151,23 +154,24 @@ __all__ = [
     "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Convolution1D",
     "Convolution1DTranspose", "Convolution2D", "Convolution2DTranspose", "Convolution3D",
     "Convolution3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D", "Dense", "DepthwiseConv1D",
-    "DepthwiseConv2D", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding", "Flatten", "GRU",
-    "GRUCell", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
+    "DepthwiseConv2D", "Discretization", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding",
+    "Flatten", "GRU", "GRUCell", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
     "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
     "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
     "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
-    "GroupQueryAttention", "Identity", "Input", "InputLayer", "InputSpec", "LSTM", "LSTMCell",
-    "Lambda", "Layer", "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D",
-    "MaxPool3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum",
-    "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "RMSNormalization",
-    "RNN", "RandomBrightness", "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation",
-    "RandomTranslation", "RandomZoom", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Resizing",
-    "RotaryEmbedding", "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D",
-    "SeparableConvolution2D", "SimpleRNN", "SimpleRNNCell", "Softmax", "SpatialDropout1D",
-    "SpatialDropout2D", "SpatialDropout3D", "SpectralNormalization", "StackedRNNCells", "Subtract",
-    "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D",
-    "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
-    "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",
+    "GroupQueryAttention", "HashedCrossing", "Hashing", "Identity", "Input", "InputLayer",
+    "InputSpec", "IntegerLookup", "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization",
+    "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D", "MaxPooling2D",
+    "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Normalization",
+    "PReLU", "Permute", "RMSNormalization", "RNN", "RandomBrightness", "RandomContrast",
+    "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU",
+    "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding", "SeparableConv1D",
+    "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
+    "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
+    "SpectralNormalization", "StackedRNNCells", "Subtract", "TimeDistributed", "UnitNormalization",
+    "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper", "ZeroPadding1D", "ZeroPadding2D",
+    "ZeroPadding3D", "add", "average", "concatenate", "deserialize", "dot", "maximum", "minimum",
+    "multiply", "serialize", "subtract",
 ]  # fmt: skip
 
 # Not the methods that each step calls.

@@ -35,6 +35,7 @@ from tapegrad.keras.layers.context import current_pass, training_flag
 from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
+from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
@@ -45,7 +46,7 @@ _FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "
 """Constructor arguments that give the first layer of a model its input shape."""
 
 
-class Layer(Configured, Module, Holder):
+class Layer(Configured, Module, Holder, StatelessLayer):
     """Base class of all layers: subclasses create weights in `build` and compute in `call`.
 
     >>> import tapegrad
