@@ -43,6 +43,7 @@ from tapegrad.keras.models.model import Model
 from tapegrad.keras.models.sequential import Sequential
 from tapegrad.keras.naming import clear_session
 from tapegrad.keras.optimizers import Optimizer
+from tapegrad.keras.own_operation import Operation
 from tapegrad.keras.regularizers import Regularizer
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.keras.variable import Variable
@@ -50,9 +51,9 @@ from tapegrad.keras.version import __version__, version
 
 __all__ = [
     "DTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric",
-    "Model", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__", "activations",
-    "backend", "callbacks", "clear_session", "config", "constraints", "datasets", "initializers",
-    "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
+    "Model", "Operation", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__",
+    "activations", "backend", "callbacks", "clear_session", "config", "constraints", "datasets",
+    "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
     "preprocessing", "random", "regularizers", "saving", "tree", "utils", "version",
 ]  # fmt: skip
 

@@ -25,7 +25,14 @@ from tapegrad.keras.backend_functions import (
     switch,
     variable,
 )
-from tapegrad.keras.config import backend, epsilon, floatx, image_data_format, set_floatx
+from tapegrad.keras.config import (
+    backend,
+    epsilon,
+    floatx,
+    image_data_format,
+    set_floatx,
+    set_image_data_format,
+)
 from tapegrad.keras.naming import clear_session
 from tapegrad.keras.symbolic import KerasTensor, is_keras_tensor
 from tapegrad.keras.variable import Variable
@@ -76,6 +83,7 @@ __all__ = [
     "permute_dimensions",
     "repeat_elements",
     "set_floatx",
+    "set_image_data_format",
     "set_value",
     "standardize_dtype",
     "switch",

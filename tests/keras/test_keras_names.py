@@ -234,3 +234,48 @@ def test_a_misspelled_name_gets_a_suggestion():
         with pytest.raises(AttributeError, match=rf"has no '{name}'\. Did you mean '{meant}'"):
             getattr(face, name)
     assert not hasattr(keras, "absent_thing")
+
+
+# Operation, Progbar and data formats
+
+
+class Scaled(keras.Operation):
+    def __init__(self, factor: float, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.factor = factor
+
+    def call(self, x: Any, offset: float = 0.0) -> Any:
+        return x * self.factor + offset
+
+
+def test_an_operation_computes_at_once_or_in_a_model():
+    operation = Scaled(3.0)
+    x = np.ones((2, 4), "float32")
+
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, operation(inputs, offset=1.0))
+
+    assert operation(2.0) == 6.0
+    assert operation.get_config() == {"factor": 3.0, "name": None}
+    np.testing.assert_array_equal(model(x).numpy(), 3 * x + 1)
+    with pytest.raises(NotImplementedError, match="Operation must define call"):
+        keras.Operation()(1)
+
+
+def test_a_progress_bar_shows_averages_at_its_end(capsys):
+    bar = keras.utils.Progbar(4, verbose=2, stateful_metrics=["rate"])
+    bar.update(1, [("loss", 4.0), ("rate", 0.5)])
+    bar.add(3, [("loss", 0.0), ("rate", 0.25)])
+
+    assert capsys.readouterr().out == "4/4 - loss: 1.0000 - rate: 0.2500\n"
+    live = keras.utils.Progbar(None, width=4)
+    live.update(3, [("loss", 1.0)], finalize=True)
+    assert capsys.readouterr().out.startswith("3 - 0s ")
+    keras.utils.Progbar(1, verbose=0).add(1)
+    assert capsys.readouterr().out == ""
+
+
+def test_only_layers_have_another_data_format():
+    keras.backend.set_image_data_format("channels_last")
+    with pytest.raises(ArgumentError, match="Pass data_format='channels_first' to the layers"):
+        keras.config.set_image_data_format("channels_first")

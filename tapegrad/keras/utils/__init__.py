@@ -28,6 +28,7 @@ from tapegrad.keras.utils.image_dataset import image_dataset_from_directory
 from tapegrad.keras.utils.images import array_to_img, img_to_array, load_img, save_img
 from tapegrad.keras.utils.model_plot import plot_model
 from tapegrad.keras.utils.picture import Picture
+from tapegrad.keras.utils.progbar import Progbar
 from tapegrad.keras.utils.randomness import set_random_seed
 from tapegrad.keras.utils.splitting import split_dataset
 from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
@@ -35,6 +36,7 @@ from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
 __all__ = [
     "CustomObjectScope",
     "Picture",
+    "Progbar",
     "PyDataset",
     "Sequence",
     "array_to_img",
