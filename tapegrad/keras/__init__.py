@@ -9,6 +9,7 @@ model.fit(images, labels, epochs=5)
 
 from typing import Any
 
+from tapegrad.core.values.device import device
 from tapegrad.keras import (
     activations,
     backend,
@@ -41,7 +42,7 @@ from tapegrad.keras.losses import Loss
 from tapegrad.keras.metrics import Metric
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.models.sequential import Sequential
-from tapegrad.keras.naming import clear_session
+from tapegrad.keras.naming import clear_session, name_scope
 from tapegrad.keras.optimizers import Optimizer
 from tapegrad.keras.own_operation import Operation
 from tapegrad.keras.regularizers import Regularizer
@@ -53,8 +54,9 @@ __all__ = [
     "DTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric",
     "Model", "Operation", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__",
     "activations", "backend", "callbacks", "clear_session", "config", "constraints", "datasets",
-    "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
-    "preprocessing", "random", "regularizers", "saving", "tree", "utils", "version",
+    "device", "initializers", "layers", "losses", "metrics", "mixed_precision", "models",
+    "name_scope", "ops", "optimizers", "preprocessing", "random", "regularizers", "saving", "tree",
+    "utils", "version",
 ]  # fmt: skip
 
 

@@ -279,3 +279,11 @@ def test_only_layers_have_another_data_format():
     keras.backend.set_image_data_format("channels_last")
     with pytest.raises(ArgumentError, match="Pass data_format='channels_first' to the layers"):
         keras.config.set_image_data_format("channels_first")
+
+
+def test_blocks_for_devices_and_names():
+    with keras.device("cpu:0"), keras.name_scope("part") as name:
+        assert (name, keras.ops.ones(2).device) == ("part", "cpu")
+    with pytest.raises(ArgumentError, match="nonempty string without a slash"):
+        keras.name_scope("a/b").__enter__()
+    assert keras.utils.standardize_dtype("int32") == "int32"

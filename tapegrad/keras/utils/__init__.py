@@ -4,6 +4,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
+from tapegrad.keras.backend_functions import standardize_dtype
 from tapegrad.keras.batch_data import (
     PyDataset,
     PyDataset as Sequence,
@@ -61,6 +62,7 @@ __all__ = [
     "serialize_keras_object",
     "set_random_seed",
     "split_dataset",
+    "standardize_dtype",
     "timeseries_dataset_from_array",
     "to_categorical",
     "unpack_x_y_sample_weight",
