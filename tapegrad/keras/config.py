@@ -1,6 +1,7 @@
 """Global settings of `tapegrad.keras`; only the dtype policy can be set."""
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.errors import ArgumentError
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.losses.crossentropy_functions import EPSILON
 
@@ -53,6 +54,19 @@ def image_data_format() -> str:
     return "channels_last"
 
 
+def set_image_data_format(data_format: str) -> None:
+    """Accept "channels_last", the only default; other formats are arguments of layers.
+
+    >>> set_image_data_format("channels_last")
+    """
+    check_choice("data_format", data_format, ("channels_last", "channels_first"))
+    if data_format == "channels_first":
+        raise ArgumentError(
+            "The default data format cannot be changed. Pass data_format='channels_first' to the "
+            "layers instead."
+        )
+
+
 __all__ = [
     "backend",
     "dtype_policy",
@@ -61,4 +75,5 @@ __all__ = [
     "image_data_format",
     "set_dtype_policy",
     "set_floatx",
+    "set_image_data_format",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.errors import ArgumentError
@@ -41,6 +43,17 @@ def snake_case(kind: str) -> str:
     """
     split = re.sub(r"([A-Za-z0-9])([A-Z][a-z]+)", r"\1_\2", kind)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", split).lower().lstrip("_")
+
+
+@contextmanager
+def name_scope(name: str, **kwargs: Any) -> Iterator[str]:
+    """Accept a name for a part of a program; variables have no paths here, so it has no effect.
+
+    >>> with name_scope("encoder") as name:
+    ...     name
+    'encoder'
+    """
+    yield checked_name(name)
 
 
 def clear_session() -> None:

@@ -69,6 +69,17 @@ def get_registered_object(
     return next((place[name] for place in places if name in place), None)
 
 
+def get_custom_objects() -> dict[str, Any]:
+    """Return the registered classes and functions by name; entries may be added and removed.
+
+    >>> get_custom_objects()["cubed"] = lambda x: x**3
+    >>> get_registered_object("cubed")(2)
+    8
+    >>> del get_custom_objects()["cubed"]
+    """
+    return _registered
+
+
 @contextmanager
 def custom_object_scope(custom_objects: Mapping[str, Any] | None) -> Iterator[None]:
     """Make user-defined classes and functions available by name inside a block.

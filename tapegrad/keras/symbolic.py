@@ -71,6 +71,15 @@ class KerasTensor:
         return apply(operator.abs, self)
 
 
+def is_keras_tensor(x: Any) -> bool:
+    """Return whether a value is a symbolic tensor.
+
+    >>> is_keras_tensor(KerasTensor((2,), "float32")), is_keras_tensor(2.0)
+    (True, False)
+    """
+    return isinstance(x, KerasTensor)
+
+
 def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: apply(function, self, other)
 

@@ -99,6 +99,8 @@ FOREIGN: dict[str, set[str]] = {
     # Optional: bfloat16 needs ml_dtypes.
     "tapegrad.core.values.dtypes": {"ml_dtypes"},
     "tapegrad.keras.saving.tensor_file": {"ml_dtypes"},
+    # Optional: image files need Pillow.
+    "tapegrad.keras.utils.pillow": {"PIL"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.
     "tapegrad.scipy.sparse.linalg.direct": {"scipy", "cupy", "cupyx"},
     # Functions without a gradient are SciPy's.

@@ -3,6 +3,24 @@
 (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
 """
 
-from tapegrad.keras.datasets import cifar10, cifar100, fashion_mnist, mnist
+from tapegrad.keras.datasets import (
+    boston_housing,
+    california_housing,
+    cifar10,
+    cifar100,
+    fashion_mnist,
+    imdb,
+    mnist,
+    reuters,
+)
 
-__all__ = ["cifar10", "cifar100", "fashion_mnist", "mnist"]
+__all__ = [
+    "boston_housing",
+    "california_housing",
+    "cifar10",
+    "cifar100",
+    "fashion_mnist",
+    "imdb",
+    "mnist",
+    "reuters",
+]

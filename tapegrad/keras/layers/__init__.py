@@ -1,6 +1,9 @@
 """All layers, under Keras' names."""
 
+from typing import Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.layers.activation_layers import ELU, LeakyReLU, PReLU, ReLU, Softmax
 from tapegrad.keras.layers.attention import (
     AdditiveAttention,
@@ -34,7 +37,9 @@ from tapegrad.keras.layers.convolutional import (
     Convolution3D,
 )
 from tapegrad.keras.layers.core import Activation, Dense, Embedding, Identity, Lambda, Masking
+from tapegrad.keras.layers.discretization import Discretization
 from tapegrad.keras.layers.einsum_dense import EinsumDense
+from tapegrad.keras.layers.hashing import HashedCrossing, Hashing
 from tapegrad.keras.layers.image_geometry import RandomRotation, RandomTranslation, RandomZoom
 from tapegrad.keras.layers.image_layers import (
     CenterCrop,
@@ -45,6 +50,8 @@ from tapegrad.keras.layers.image_layers import (
     Resizing,
 )
 from tapegrad.keras.layers.input_layer import Input, InputLayer
+from tapegrad.keras.layers.input_spec import InputSpec
+from tapegrad.keras.layers.integer_lookup import IntegerLookup
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.merging import (
     Add,
@@ -103,6 +110,9 @@ from tapegrad.keras.layers.recurrent import (
     LSTM,
     RNN,
     Bidirectional,
+    ConvLSTM1D,
+    ConvLSTM2D,
+    ConvLSTM3D,
     GRUCell,
     LSTMCell,
     SimpleRNN,
@@ -122,6 +132,7 @@ from tapegrad.keras.layers.regularization import (
     SpectralNormalization,
 )
 from tapegrad.keras.layers.reshaping import Flatten, Permute, RepeatVector, Reshape
+from tapegrad.keras.layers.serializing import deserialize, serialize
 from tapegrad.keras.layers.spatial import (
     Cropping1D,
     Cropping2D,
@@ -133,31 +144,34 @@ from tapegrad.keras.layers.spatial import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from tapegrad.keras.layers.wrapper import Wrapper
 
 __all__ = [
     "Activation", "ActivityRegularization", "Add", "AdditiveAttention", "AlphaDropout", "Attention",
     "Average", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "AvgPool1D", "AvgPool2D",
     "AvgPool3D", "BatchNormalization", "Bidirectional", "CategoryEncoding", "CenterCrop",
     "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
-    "Conv3DTranspose", "Convolution1D", "Convolution1DTranspose", "Convolution2D",
-    "Convolution2DTranspose", "Convolution3D", "Convolution3DTranspose", "Cropping1D", "Cropping2D",
-    "Cropping3D", "Dense", "DepthwiseConv1D", "DepthwiseConv2D", "Dot", "Dropout", "ELU",
-    "EinsumDense", "Embedding", "Flatten", "GRU", "GRUCell", "GaussianDropout", "GaussianNoise",
-    "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D",
-    "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
+    "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Convolution1D",
+    "Convolution1DTranspose", "Convolution2D", "Convolution2DTranspose", "Convolution3D",
+    "Convolution3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D", "Dense", "DepthwiseConv1D",
+    "DepthwiseConv2D", "Discretization", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding",
+    "Flatten", "GRU", "GRUCell", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
+    "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
     "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
-    "GroupQueryAttention", "Identity", "Input", "InputLayer", "LSTM", "LSTMCell", "Lambda", "Layer",
-    "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D",
-    "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention",
-    "Multiply", "Normalization", "PReLU", "Permute", "RMSNormalization", "RNN", "RandomBrightness",
-    "RandomContrast", "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
-    "RandomZoom", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding",
-    "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D",
-    "SimpleRNN", "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D",
-    "SpatialDropout3D", "SpectralNormalization", "StackedRNNCells", "Subtract", "TimeDistributed",
-    "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D",
-    "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate", "dot", "maximum", "minimum",
-    "multiply", "subtract",
+    "GroupQueryAttention", "HashedCrossing", "Hashing", "Identity", "Input", "InputLayer",
+    "InputSpec", "IntegerLookup", "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization",
+    "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D", "MaxPooling2D",
+    "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Normalization",
+    "PReLU", "Permute", "RMSNormalization", "RNN", "RandomBrightness", "RandomContrast",
+    "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU",
+    "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding", "SeparableConv1D",
+    "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
+    "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
+    "SpectralNormalization", "StackedRNNCells", "Subtract", "TimeDistributed", "UnitNormalization",
+    "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper", "ZeroPadding1D", "ZeroPadding2D",
+    "ZeroPadding3D", "add", "average", "concatenate", "deserialize", "dot", "maximum", "minimum",
+    "multiply", "serialize", "subtract",
 ]  # fmt: skip
 
 # Not the methods that each step calls.
@@ -165,3 +179,7 @@ _METHODS = """
     __init__ adapt add_weight build compute_output_shape compute_output_spec from_config set_weights
 """
 _check_calls(globals(), __all__, _METHODS.split())
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.layers", name, __all__)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentTypeError, TapegradError
+from tapegrad.keras.absent import why_absent
 
 NOT_BUILT = (
     "Weights are created on the first call: call the layer on a batch, or call build() with the "
@@ -90,7 +91,9 @@ def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
 def no_attribute(layer: Any, name: str) -> AttributeError:
     """Return the AttributeError for a missing attribute, with the likely reason."""
     state = vars(layer)
-    hint = ""
+    hint = why_absent("Model", name)
+    if hint:
+        return AttributeError(f"{type(layer).__name__} has no {name!r}.{hint}")
     if "built" not in state:
         hint = " Call super().__init__() at the beginning of its __init__."
     elif not state["built"] and not name.startswith("__"):

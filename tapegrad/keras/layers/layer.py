@@ -32,8 +32,10 @@ from tapegrad.keras.layers.calling import (
     shapes_for,
 )
 from tapegrad.keras.layers.context import current_pass, training_flag
+from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
+from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
@@ -44,7 +46,7 @@ _FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "
 """Constructor arguments that give the first layer of a model its input shape."""
 
 
-class Layer(Configured, Module, Holder):
+class Layer(Configured, Module, Holder, StatelessLayer):
     """Base class of all layers: subclasses create weights in `build` and compute in `call`.
 
     >>> import tapegrad
@@ -64,6 +66,9 @@ class Layer(Configured, Module, Holder):
 
     An integer input times a float32 weight would otherwise promote to float64.
     """
+
+    input_spec: Any = None
+    """An `InputSpec`, or a structure of them, that the first argument of a call must satisfy."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -349,6 +354,8 @@ class Layer(Configured, Module, Holder):
         if forward_pass is None:
             return self._call_outermost(args, kwargs)
         training = kwargs.pop("training", None) if kwargs else None
+        if self.input_spec is not None and args:
+            check_inputs(self, args[0])
         if len(args) == 1 and not kwargs and type(args[0]) is Tensor:
             # Fast path for the usual case: one tensor and no keyword arguments.
             if args[0].dtype.name != self.dtype_policy.compute_dtype:

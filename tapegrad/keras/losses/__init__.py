@@ -59,6 +59,22 @@ from tapegrad.keras.losses.regression_functions import (
     squared_hinge,
     tversky,
 )
+from tapegrad.keras.losses.short_names import (
+    BCE,
+    KLD,
+    MAE,
+    MAPE,
+    MSE,
+    MSLE,
+    bce,
+    kld,
+    kullback_leibler_divergence,
+    logcosh,
+    mae,
+    mape,
+    mse,
+    msle,
+)
 from tapegrad.keras.registry import custom_object_scope
 
 CLASSES = Table("loss", subclasses(LossFunctionWrapper, globals()))
@@ -115,20 +131,11 @@ __all__ = [
     "circle", "cosine_similarity", "ctc", "dice", "hinge", "huber", "kl_divergence", "log_cosh",
     "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
     "mean_squared_logarithmic_error", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
-    "tversky", "deserialize", "get", "serialize",
+    "tversky", "BCE", "KLD", "MAE", "MAPE", "MSE", "MSLE", "bce", "kld",
+    "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle", "deserialize", "get",
+    "serialize",
 ]  # fmt: skip
 
-FUNCTIONS = Table(
-    "loss",
-    {
-        **in_small_letters(__all__, globals()),
-        "bce": binary_crossentropy,
-        "kld": kl_divergence,
-        "mae": mean_absolute_error,
-        "mape": mean_absolute_percentage_error,
-        "mse": mean_squared_error,
-        "msle": mean_squared_logarithmic_error,
-    },
-)
+FUNCTIONS = Table("loss", in_small_letters(__all__, globals()))
 
 _check_calls(globals(), __all__)

@@ -25,6 +25,22 @@ from tapegrad.keras.losses import (
     sparse_categorical_crossentropy,
     squared_hinge,
 )
+from tapegrad.keras.losses.short_names import (
+    BCE,
+    KLD,
+    MAE,
+    MAPE,
+    MSE,
+    MSLE,
+    bce,
+    kld,
+    kullback_leibler_divergence,
+    logcosh,
+    mae,
+    mape,
+    mse,
+    msle,
+)
 from tapegrad.keras.metrics.accuracy import (
     Accuracy,
     BinaryAccuracy,
@@ -152,7 +168,8 @@ __all__ = [
     "mean_squared_logarithmic_error", "pearson_correlation", "poisson",
     "sparse_categorical_accuracy", "sparse_categorical_crossentropy",
     "sparse_top_k_categorical_accuracy", "squared_hinge", "top_k_categorical_accuracy",
-    "accuracy_for", "deserialize", "get", "serialize",
+    "BCE", "KLD", "MAE", "MAPE", "MSE", "MSLE", "bce", "kld", "kullback_leibler_divergence",
+    "logcosh", "mae", "mape", "mse", "msle", "accuracy_for", "deserialize", "get", "serialize",
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)

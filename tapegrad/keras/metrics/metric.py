@@ -17,12 +17,13 @@ from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.configured import Configured, Table
 from tapegrad.keras.losses.loss import computing_dtype
 from tapegrad.keras.naming import automatic_name
+from tapegrad.keras.stateless import StatelessMetric
 from tapegrad.ops.creation import ones, zeros, zeros_like
 
 _INITIALIZERS = Table("initializer of a metric's variable", {"zeros": zeros, "ones": ones})
 
 
-class Metric(Configured, ABC):
+class Metric(Configured, StatelessMetric, ABC):
     """Base class of metrics: `update_state` adds a batch, `result` returns the current value.
 
     The state lives in variables on the device. An update copies nothing to the host and may be

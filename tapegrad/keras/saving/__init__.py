@@ -3,6 +3,8 @@
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.registry import (
     custom_object_scope,
+    custom_object_scope as CustomObjectScope,  # noqa: N812  # the name in Keras
+    get_custom_objects,
     get_registered_name,
     get_registered_object,
     register_keras_serializable,
@@ -13,9 +15,11 @@ from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
 from tapegrad.keras.saving.weights import load_weights, save_weights
 
 __all__ = [
+    "CustomObjectScope",
     "TensorFile",
     "custom_object_scope",
     "deserialize_keras_object",
+    "get_custom_objects",
     "get_registered_name",
     "get_registered_object",
     "load_model",

@@ -1,6 +1,10 @@
 """Plots of models and training histories, and data helpers, with the names of Keras."""
 
+from typing import Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
+from tapegrad.keras.backend_functions import standardize_dtype
 from tapegrad.keras.batch_data import (
     PyDataset,
     PyDataset as Sequence,
@@ -10,37 +14,62 @@ from tapegrad.keras.batch_data import (
 from tapegrad.keras.naming import clear_session
 from tapegrad.keras.registry import (
     custom_object_scope,
+    custom_object_scope as CustomObjectScope,  # noqa: N812  # the name in Keras
+    get_custom_objects,
     get_registered_name,
     get_registered_object,
     register_keras_serializable,
 )
+from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
+from tapegrad.keras.symbolic import is_keras_tensor
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
 from tapegrad.keras.utils.get_file import get_file
 from tapegrad.keras.utils.history_plot import plot_history
+from tapegrad.keras.utils.image_dataset import image_dataset_from_directory
+from tapegrad.keras.utils.images import array_to_img, img_to_array, load_img, save_img
 from tapegrad.keras.utils.model_plot import plot_model
 from tapegrad.keras.utils.picture import Picture
+from tapegrad.keras.utils.progbar import Progbar
 from tapegrad.keras.utils.randomness import set_random_seed
 from tapegrad.keras.utils.splitting import split_dataset
+from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
 
 __all__ = [
+    "CustomObjectScope",
     "Picture",
+    "Progbar",
     "PyDataset",
     "Sequence",
+    "array_to_img",
     "clear_session",
     "custom_object_scope",
+    "deserialize_keras_object",
+    "get_custom_objects",
     "get_file",
     "get_registered_name",
     "get_registered_object",
+    "image_dataset_from_directory",
+    "img_to_array",
+    "is_keras_tensor",
+    "load_img",
     "normalize",
     "pack_x_y_sample_weight",
     "pad_sequences",
     "plot_history",
     "plot_model",
     "register_keras_serializable",
+    "save_img",
+    "serialize_keras_object",
     "set_random_seed",
     "split_dataset",
+    "standardize_dtype",
+    "timeseries_dataset_from_array",
     "to_categorical",
     "unpack_x_y_sample_weight",
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.utils", name, __all__)

@@ -1,6 +1,7 @@
 """Recurrent layers, their cells, and layers that wrap them."""
 
 from tapegrad.keras.layers.recurrent.bidirectional import Bidirectional
+from tapegrad.keras.layers.recurrent.conv_lstm import ConvLSTM1D, ConvLSTM2D, ConvLSTM3D
 from tapegrad.keras.layers.recurrent.gru import GRU, GRUCell
 from tapegrad.keras.layers.recurrent.lstm import LSTM, LSTMCell
 from tapegrad.keras.layers.recurrent.rnn import RNN
@@ -13,6 +14,9 @@ __all__ = [
     "LSTM",
     "RNN",
     "Bidirectional",
+    "ConvLSTM1D",
+    "ConvLSTM2D",
+    "ConvLSTM3D",
     "GRUCell",
     "LSTMCell",
     "SimpleRNN",

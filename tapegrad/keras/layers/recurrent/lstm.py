@@ -26,6 +26,7 @@ class LSTMCell(RecurrentCell):
     """
 
     gates = 4
+    gates_axis = -1
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class LSTMCell(RecurrentCell):
 
         def step(x: Any, states: list[Any]) -> tuple[Any, list[Any]]:
             h, c = states
-            i, f, new, o = split(x + recur(h), 4, -1)
+            i, f, new, o = split(x + recur(h), 4, self.gates_axis)
             kept = self.recurrent_activation(f) * c
             c = kept + self.recurrent_activation(i) * self.activation(new)
             h = self.recurrent_activation(o) * self.activation(c)

@@ -97,6 +97,10 @@ class RNN(Layer):
         """Return the state before the first step."""
         return initial_state_of(self.cell, batch_size, self.compute_dtype)
 
+    def _zero_state(self, sequences_shape: Any) -> list[Any]:
+        """Return the state before the first step for sequences of this shape."""
+        return self.get_initial_state(sequences_shape[0])
+
     def reset_state(self) -> None:
         """Reset the states of a stateful layer to zero."""
         if self._memory is not None:
@@ -112,7 +116,7 @@ class RNN(Layer):
             given = nest.map_structure(lambda v: v.value(), self._memory.states)
         if given is None:
             with device(sequences.device):
-                given = self.get_initial_state(sequences.shape[0])
+                given = self._zero_state(sequences.shape)
         states = as_list(given)
         if len(states) != len(self.state_size):
             raise ShapeError(
@@ -132,7 +136,7 @@ class RNN(Layer):
     # Computation
 
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
-        _check_rank(self, sequences_shape)
+        self._check_sequences(sequences_shape)
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell.build((sequences_shape[0], *sequences_shape[2:]))
             self.cell.built = True
@@ -142,8 +146,15 @@ class RNN(Layer):
                     f"{self._title} is stateful, so it needs a fixed batch size. Give `batch_size` "
                     "to Input."
                 )
-            state = self.get_initial_state(sequences_shape[0])
+            state = self._zero_state(sequences_shape)
             self._memory = _Memory(state, self.variable_dtype)
+
+    def _check_sequences(self, shape: Any) -> None:
+        if len(shape) < 3 or shape[1] == 0:
+            raise ShapeError(
+                f"{self._title} takes sequences of shape (batch, steps, features) with at least "
+                f"one step. Got shape {tuple(shape)}."
+            )
 
     def call(
         self,
@@ -152,7 +163,7 @@ class RNN(Layer):
         mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        _check_rank(self, sequences.shape)
+        self._check_sequences(sequences.shape)
         if self.go_backwards:
             sequences = flip(sequences, 1)
         outputs, states = walk(
@@ -202,14 +213,6 @@ class RNN(Layer):
         if not self.return_state:
             return previous_mask
         return [previous_mask, *nest.map_structure(lambda _: None, self.state_size)]
-
-
-def _check_rank(layer: Layer, shape: Any) -> None:
-    if len(shape) < 3 or shape[1] == 0:
-        raise ShapeError(
-            f"{layer._title} takes sequences of shape (batch, steps, features) with at least one "
-            f"step. Got shape {tuple(shape)}."
-        )
 
 
 def of_cell(name: str) -> property:

@@ -1,0 +1,131 @@
+"""Hashes of integers as TensorFlow computes them: FarmHash and SipHash of their decimal digits.
+
+All functions take and return arrays of uint64, whose arithmetic wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+
+_K0, _K1, _K2 = map(np.uint64, (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F))
+_CROSS = np.uint64(0xC6A4A7935BD1E995)
+_CROSS_KEY = np.uint64(0xDECAFCAFFE)
+_SIP = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+
+
+def farm_hash(texts: Sequence[bytes]) -> Words:
+    """Return Fingerprint64 of FarmHash for texts of up to 32 bytes.
+
+    >>> [int(n) for n in farm_hash([b"A", b"B", b"C", b"D", b"E"]) % np.uint64(3)]
+    [1, 0, 1, 1, 2]
+    """
+    found = np.zeros(len(texts), np.uint64)
+    lengths = np.array([len(text) for text in texts])
+    with np.errstate(over="ignore"):
+        for length in np.unique(lengths):
+            places = np.flatnonzero(lengths == length)
+            rows = np.array([list(texts[place]) for place in places.tolist()], np.uint64)
+            found[places] = _of_length(rows.reshape(len(places), length), int(length))
+    return found
+
+
+def _of_length(rows: Any, n: int) -> Any:
+    size = np.uint64(n)
+    mul = _K2 + size * np.uint64(2)
+    if n > 16:
+        a, b = _word(rows, 0) * _K1, _word(rows, 8)
+        c, d = _word(rows, n - 8) * mul, _word(rows, n - 16) * _K2
+        first = _rotated(a + b, 43) + _rotated(c, 30) + d
+        return _mixed(first, a + _rotated(b + _K2, 18) + c, mul)
+    if n >= 8:
+        a, b = _word(rows, 0) + _K2, _word(rows, n - 8)
+        return _mixed(_rotated(b, 37) * mul + a, (_rotated(a, 25) + b) * mul, mul)
+    if n >= 4:
+        first = size + (_word(rows, 0, 4) << np.uint64(3))
+        return _mixed(first, _word(rows, n - 4, 4), mul)
+    if n == 0:
+        return np.full(len(rows), _K2)
+    y = rows[:, 0] + (rows[:, n >> 1] << np.uint64(8))
+    z = size + (rows[:, n - 1] << np.uint64(2))
+    return _shift_mixed(y * _K2 ^ z * _K0) * _K2
+
+
+def _word(rows: Any, start: int, count: int = 8) -> Words:
+    """Return the bytes from `start` on as little-endian numbers."""
+    shifts = np.arange(count, dtype=np.uint64) * np.uint64(8)
+    total: Words = (rows[:, start : start + count] << shifts).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _rotated(x: Any, by: int) -> Any:
+    return (x >> np.uint64(by)) | (x << np.uint64(64 - by))
+
+
+def _shift_mixed(x: Any) -> Any:
+    return x ^ (x >> np.uint64(47))
+
+
+def _mixed(u: Any, v: Any, mul: Any) -> Any:
+    a = _shift_mixed((u ^ v) * mul)
+    return _shift_mixed((v ^ a) * mul) * mul
+
+
+def crossed_hash(columns: Sequence[Words]) -> Words:
+    """Return one hash for the entries at the same place of several columns.
+
+    >>> words, numbers = farm_hash([b"A", b"B", b"A", b"B", b"A"]), [101, 101, 101, 102, 102]
+    >>> [int(n) for n in crossed_hash([words, np.array(numbers, np.uint64)]) % np.uint64(5)]
+    [1, 4, 1, 1, 3]
+    """
+    found = np.full(len(columns[0]), _CROSS_KEY)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            found = found ^ _CROSS ^ (_shift_mixed(column * _CROSS) * _CROSS)
+            found = _shift_mixed(_shift_mixed(found * _CROSS) * _CROSS)
+    return found
+
+
+def sip_hash(texts: Sequence[bytes], key: tuple[int, int]) -> Words:
+    """Return SipHash-2-4 of texts.
+
+    >>> [int(n) for n in sip_hash([b"A", b"B", b"C", b"D", b"E"], (133, 137)) % np.uint64(3)]
+    [1, 2, 1, 0, 2]
+    """
+    return np.array([_sip_hash(text, key) for text in texts], np.uint64)
+
+
+def _sip_hash(text: bytes, key: tuple[int, int]) -> int:
+    state = [word ^ (key[place % 2] & _MOST) for place, word in enumerate(_SIP)]
+    padded = text + bytes(-(len(text) + 1) % 8) + bytes([len(text) % 256])
+    for start in range(0, len(padded), 8):
+        word = int.from_bytes(padded[start : start + 8], "little")
+        state[3] ^= word
+        _rounds(state, 2)
+        state[0] ^= word
+    state[2] ^= 0xFF
+    _rounds(state, 4)
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
+
+
+_MOST = 2**64 - 1
+
+
+def _rounds(v: list[int], count: int) -> None:
+    for _ in range(count):
+        for a, b, turn, half in ((0, 1, 13, True), (2, 3, 16, False)):
+            v[a] = (v[a] + v[b]) & _MOST
+            v[b] = _turned(v[b], turn) ^ v[a]
+            v[a] = _turned(v[a], 32) if half else v[a]
+        for a, b, turn, half in ((0, 3, 21, False), (2, 1, 17, True)):
+            v[a] = (v[a] + v[b]) & _MOST
+            v[b] = _turned(v[b], turn) ^ v[a]
+            v[a] = _turned(v[a], 32) if half else v[a]
+
+
+def _turned(x: int, by: int) -> int:
+    return (x << by | x >> (64 - by)) & _MOST

@@ -1,0 +1,7 @@
+"""keras.preprocessing: the names that `keras.utils` has, too."""
+
+from tapegrad.keras.preprocessing import image, sequence
+from tapegrad.keras.utils.image_dataset import image_dataset_from_directory
+from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
+
+__all__ = ["image", "image_dataset_from_directory", "sequence", "timeseries_dataset_from_array"]

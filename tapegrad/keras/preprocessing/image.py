@@ -1,0 +1,11 @@
+"""keras.preprocessing.image: images as arrays, as Pillow's images and as files."""
+
+from tapegrad.keras.utils.images import (
+    array_to_img,
+    img_to_array,
+    load_img,
+    save_img,
+    smart_resize,
+)
+
+__all__ = ["array_to_img", "img_to_array", "load_img", "save_img", "smart_resize"]
