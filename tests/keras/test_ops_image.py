@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import ndimage
 
 import tapegrad as tf
+from tapegrad.core.files.limits import limited
+from tapegrad.errors import FileFormatError
 from tapegrad.keras import Input, Model, layers
+from tapegrad.keras.models import load_model
 from tapegrad.keras.ops import image
 
 X = np.random.default_rng(0).uniform(size=(2, 6, 8, 3)).astype("float32")
@@ -57,6 +62,37 @@ def test_functional_models_take_them(name):
     want = CALLS[name](X).numpy()
     assert model.output.shape == (None, *want.shape[1:])
     np.testing.assert_allclose(model(X).numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_models_with_them_are_saved_and_loaded(name, tmp_path):
+    inputs = Input((6, 8, 3))
+    model = Model(inputs, CALLS[name](inputs))
+
+    model.save(tmp_path / "model.keras")
+    loaded = load_model(tmp_path / "model.keras")
+
+    np.testing.assert_array_equal(loaded(X).numpy(), model(X).numpy())
+
+
+@pytest.mark.parametrize(
+    ("call", "least"),
+    [
+        (lambda x: image.resize(x, (10**6, 10**5)), 3 * 10**11),
+        (lambda x: image.pad_images(x, 10**6, 0, 0, target_width=10**5), 3 * 10**11),
+        (lambda x: image.extract_patches(x, 10**4, padding="same"), 3 * 10**9),
+        (lambda x: image.extract_patches(x, 2, 1, 10**5, "same"), 3 * 10**10),
+        (lambda x: image.gaussian_blur(x, (10**9, 1)), 3 * 10**9),
+        (lambda x: image.resize(x, (10**8, 1), pad_to_aspect_ratio=True), 3 * 10**9),
+    ],
+)
+def test_a_file_cannot_ask_for_huge_images(call, least):
+    """The call is estimated before anything is computed."""
+    with limited("This file", [100]), pytest.raises(FileFormatError, match="elements are") as info:
+        call(Input((6, 8, 3)))
+
+    found = re.search(r"of shape \[(\d+)\]", str(info.value))
+    assert int(found[1]) >= least
 
 
 @pytest.mark.parametrize("options", [{}, {"crop_to_aspect_ratio": True, "antialias": True}])
