@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice, check_count, check_wholes
-from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.primitive.operand import as_operand, common_operands
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.config import image_data_format
@@ -268,7 +268,8 @@ def map_coordinates(
     [1.5]
     """
     x = as_operand(inputs)
-    places = stack([as_operand(place) for place in coordinates])
+    values = pixels.in_single(x)
+    places = stack(common_operands(values, *coordinates)[1:])
     check_choice("order", order, (0, 1))
     check_choice("fill_mode", fill_mode, FILL_MODES)
     sizes = tuple(x.shape)
@@ -277,7 +278,6 @@ def map_coordinates(
             "keras.ops.image.map_coordinates needs one array of coordinates for each axis of an "
             f"array with elements. Got shapes {tuple(places.shape)} and {sizes}."
         )
-    values = pixels.in_single(x)
     points = in_dtype(places, values.dtype)
     y = sample(
         reshape(values, (prod(sizes), 1)),
@@ -298,7 +298,7 @@ def _transformed(
     """Read each pixel from the place to which its row of 8 numbers of `transform` maps it."""
     y = x.batch()
     batch, height, width, depth = y.shape
-    rows = in_dtype(transform, y.dtype)
+    rows = in_dtype(common_operands(y, transform)[1], y.dtype)
     if len(rows.shape) == 1:
         rows = rows[None]
     if len(rows.shape) != 2 or rows.shape[1] != 8 or rows.shape[0] not in (1, batch):
@@ -338,7 +338,7 @@ def affine_transform(
     check_choice("interpolation", interpolation, INTERPOLATIONS)
     check_choice("fill_mode", fill_mode, FILL_MODES)
     x = _Images(images, data_format, "affine_transform")
-    return _transformed(x, as_operand(transform), interpolation, fill_mode, fill_value)
+    return _transformed(x, transform, interpolation, fill_mode, fill_value)
 
 
 def perspective_transform(
@@ -361,7 +361,8 @@ def perspective_transform(
     """
     check_choice("interpolation", interpolation, INTERPOLATIONS)
     x = _Images(images, data_format, "perspective_transform")
-    start, end = (pixels.in_single(as_operand(p)) for p in (start_points, end_points))
+    _, start, end = common_operands(x.batch(), start_points, end_points)
+    start, end = pixels.in_single(start), pixels.in_single(end)
     if start.shape != end.shape or tuple(start.shape[-2:]) != (4, 2):
         raise ShapeError(
             "keras.ops.image.perspective_transform needs start_points and end_points of shape "

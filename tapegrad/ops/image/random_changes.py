@@ -23,11 +23,16 @@ from tapegrad.ops.random.generator import source_for
 from tapegrad.ops.random.primitives import draw_integers, draw_mask, draw_uniform
 from tapegrad.ops.random.stateless import SeedPair, split
 
+MakeSource = Callable[[Any], Any]
+"""Returns the source of a draw from a seed, on the device of the images."""
 
-def _flipped(name: str, flip: Callable[[Any], Any], source: Any, image: Any) -> Any:
+
+def _flipped(
+    name: str, flip: Callable[[Any], Any], image: Any, make_source: MakeSource, seed: Any
+) -> Any:
     x = as_images(image, name)
     with device(x.device):
-        is_kept = draw_mask(source, (*x.shape[:-3], 1, 1, 1), 0.5)
+        is_kept = draw_mask(make_source(seed), (*x.shape[:-3], 1, 1, 1), 0.5)
     return where(is_kept, x, flip(x))
 
 
@@ -37,7 +42,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Any:
     >>> random_flip_left_right([[[1.0], [1.0]]]).numpy().ravel().tolist()
     [1.0, 1.0]
     """
-    return _flipped("random_flip_left_right", flip_left_right, source_for(seed), image)
+    return _flipped("random_flip_left_right", flip_left_right, image, source_for, seed)
 
 
 def random_flip_up_down(image: Any, seed: int | None = None) -> Any:
@@ -46,7 +51,7 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Any:
     >>> random_flip_up_down([[[1.0]], [[1.0]]]).numpy().ravel().tolist()
     [1.0, 1.0]
     """
-    return _flipped("random_flip_up_down", flip_up_down, source_for(seed), image)
+    return _flipped("random_flip_up_down", flip_up_down, image, source_for, seed)
 
 
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
@@ -56,7 +61,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
     [1.0, 1.0]
     """
     name = "stateless_random_flip_left_right"
-    return _flipped(name, flip_left_right, SeedPair(seed), image)
+    return _flipped(name, flip_left_right, image, SeedPair, seed)
 
 
 def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
@@ -65,7 +70,7 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
     >>> stateless_random_flip_up_down([[[1.0]], [[1.0]]], (1, 2)).numpy().ravel().tolist()
     [1.0, 1.0]
     """
-    return _flipped("stateless_random_flip_up_down", flip_up_down, SeedPair(seed), image)
+    return _flipped("stateless_random_flip_up_down", flip_up_down, image, SeedPair, seed)
 
 
 def _cropped(name: str, value: Any, size: Any, sources: Callable[[int], Any]) -> Any:
@@ -104,29 +109,34 @@ def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = N
     (1, 2, 1)
     """
     x = as_operand(value)
-    seeds = split(seed, max(1, len(x.shape)))
+    with device(x.device):
+        seeds = split(seed, max(1, len(x.shape)))
     return _cropped("stateless_random_crop", x, size, lambda axis: SeedPair(seeds[axis]))
 
 
-def _drawn(source: Any, low: Any, high: Any, image: Any) -> Any:
-    """Draw one number for all images, on their device."""
+Draw = tuple[Any, MakeSource, Any]
+"""The images, and how a number for all of them is drawn from a seed."""
+
+
+def _drawn(draw: Draw, low: float, high: float) -> Any:
+    image, make_source, seed = draw
     with device(image.device):
-        return draw_uniform(source, (), low, high, "float32")
+        return draw_uniform(make_source(seed), (), low, high, "float32")
 
 
-def _around_zero(name: str, image: Any, max_delta: Any, source: Any, most: float | None) -> Any:
+def _around_zero(name: str, draw: Draw, max_delta: Any, most: float | None = None) -> Any:
     if not max_delta >= 0 or (most is not None and max_delta > most):
         limit = "of at least 0" if most is None else f"from 0 to {most}"
         raise ArgumentError(f"{name} needs a max_delta {limit}. Got {max_delta!r}.")
-    return _drawn(source, -float(max_delta), float(max_delta), image)
+    return _drawn(draw, -float(max_delta), float(max_delta))
 
 
-def _between(name: str, image: Any, lower: Any, upper: Any, source: Any) -> Any:
+def _between(name: str, draw: Draw, lower: Any, upper: Any) -> Any:
     if not 0 <= lower < upper:
         raise ArgumentError(
             f"{name} needs 0 <= lower < upper. Got lower={lower!r} and upper={upper!r}."
         )
-    return _drawn(source, float(lower), float(upper), image)
+    return _drawn(draw, float(lower), float(upper))
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Any:
@@ -137,7 +147,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
     """
     x = as_operand(image)
     name = "random_brightness"
-    return adjust_brightness(x, _around_zero(name, x, max_delta, source_for(seed), None))
+    return adjust_brightness(x, _around_zero(name, (x, source_for, seed), max_delta))
 
 
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
@@ -148,7 +158,7 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
     """
     x = as_operand(image)
     name = "stateless_random_brightness"
-    return adjust_brightness(x, _around_zero(name, x, max_delta, SeedPair(seed), None))
+    return adjust_brightness(x, _around_zero(name, (x, SeedPair, seed), max_delta))
 
 
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Any:
@@ -158,7 +168,7 @@ def random_contrast(image: Any, lower: float, upper: float, seed: int | None = N
     [[[0.5]]]
     """
     x = as_operand(image)
-    return adjust_contrast(x, _between("random_contrast", x, lower, upper, source_for(seed)))
+    return adjust_contrast(x, _between("random_contrast", (x, source_for, seed), lower, upper))
 
 
 def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
@@ -169,7 +179,7 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
     """
     x = as_operand(image)
     name = "stateless_random_contrast"
-    return adjust_contrast(x, _between(name, x, lower, upper, SeedPair(seed)))
+    return adjust_contrast(x, _between(name, (x, SeedPair, seed), lower, upper))
 
 
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Any:
@@ -179,7 +189,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Any:
     [[[1.0, 0.0, 0.0]]]
     """
     x = as_operand(image)
-    return adjust_hue(x, _around_zero("random_hue", x, max_delta, source_for(seed), 0.5))
+    return adjust_hue(x, _around_zero("random_hue", (x, source_for, seed), max_delta, 0.5))
 
 
 def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
@@ -189,7 +199,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
     [[[1.0, 0.0, 0.0]]]
     """
     x = as_operand(image)
-    return adjust_hue(x, _around_zero("stateless_random_hue", x, max_delta, SeedPair(seed), 0.5))
+    return adjust_hue(x, _around_zero("stateless_random_hue", (x, SeedPair, seed), max_delta, 0.5))
 
 
 def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Any:
@@ -199,7 +209,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
     [[[0.5, 0.5, 0.5]]]
     """
     x = as_operand(image)
-    return adjust_saturation(x, _between("random_saturation", x, lower, upper, source_for(seed)))
+    return adjust_saturation(x, _between("random_saturation", (x, source_for, seed), lower, upper))
 
 
 def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
@@ -210,4 +220,4 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
     """
     x = as_operand(image)
     name = "stateless_random_saturation"
-    return adjust_saturation(x, _between(name, x, lower, upper, SeedPair(seed)))
+    return adjust_saturation(x, _between(name, (x, SeedPair, seed), lower, upper))

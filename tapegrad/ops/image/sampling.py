@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
-from tapegrad.core.primitive.operand import as_operand, common_operands
+from tapegrad.core.primitive.operand import common_operands
 from tapegrad.errors import ShapeError
 from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import as_shape, numpy_dtype_of, ones_like
@@ -18,8 +18,7 @@ from tapegrad.ops.elementwise.comparison import logical_and
 from tapegrad.ops.elementwise.rounding import floor
 from tapegrad.ops.elementwise.selection import clip, minimum, where
 from tapegrad.ops.image.pixels import as_batch, in_single
-from tapegrad.ops.indexing.gather import gather, place_next_to, take_p
-from tapegrad.ops.kinds import require_integers
+from tapegrad.ops.indexing.gather import gather, index_operand, place_next_to, take_p
 from tapegrad.ops.shape.functions import reshape
 
 FILL_MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
@@ -45,8 +44,9 @@ def sample(
     left | on the right: "reflect": d c b a | d c b a, "mirror": d c b | c b a, "wrap": a b c d |
     a b c d, "nearest": a a a a | d d d d, and "constant": `fill_value`.
 
-    >>> pixels, places = as_operand([[1.0], [3.0]]), as_operand([[0.5], [1.0]])
-    >>> sample(pixels, 0, [2], [places]).tolist()
+    >>> import tapegrad
+    >>> pixels, place = tapegrad.constant([[1.0], [3.0]]), tapegrad.constant([[0.5], [1.0]])
+    >>> sample(pixels, 0, [2], [place]).tolist()
     [[2.0], [3.0]]
     """
     fill = fill_value if fill_mode == "constant" else 0.0
@@ -115,8 +115,8 @@ def crop_and_resize(
     [2.0, 2.5, 3.0]
     """
     x, corners = common_operands(image, boxes)
-    x, which = in_single(as_batch(x, "crop_and_resize")), as_operand(box_indices)
-    require_integers("crop_and_resize", "box_indices", which)
+    x = in_single(as_batch(x, "crop_and_resize"))
+    which = index_operand(box_indices, "crop_and_resize")
     check_choice("method", method, INTERPOLATIONS)
     size = as_shape(crop_size, "crop_size")
     count = which.shape[0] if len(which.shape) == 1 else -1
