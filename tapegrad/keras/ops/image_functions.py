@@ -134,11 +134,8 @@ def resize(
     return x.restored(y)
 
 
-def _edges(name: str, sides: str, before: Any, after: Any, target: Any, size: int) -> Any:
-    """Return how many pixels lie before and after; one of the three numbers may be missing.
-
-    `size` is the size to which the two numbers and the target add up.
-    """
+def _edges(name: str, sides: str, before: Any, after: Any, target: Any) -> list[Any]:
+    """Return the three numbers of an axis, exactly one of which is None."""
     first, last, whole = sides.split()
     given = [
         None if value is None else check_count(word, value, f"keras.ops.image.{name}")
@@ -175,7 +172,7 @@ def pad_images(
     ):
         size = x.last.shape[axis]
         target = target_height if axis == -3 else target_width
-        before, after, whole = _edges("pad_images", sides, *values, target, size)
+        before, after, whole = _edges("pad_images", sides, *values, target)
         before = whole - size - after if before is None else before
         after = whole - size - before if after is None else after
         if min(before, after) < 0:
@@ -209,7 +206,7 @@ def crop_images(
     ):
         size = x.last.shape[axis]
         target = target_height if axis == -3 else target_width
-        before, after, whole = _edges("crop_images", sides, *values, target, size)
+        before, after, whole = _edges("crop_images", sides, *values, target)
         whole = size - before - after if whole is None else whole
         before = size - whole - after if before is None else before
         if before < 0 or whole < 1 or before + whole > size:
