@@ -34,8 +34,8 @@ ON_THE_CPU = ("tests/rules/test_samples.py", "tests/program/test_programs_equal_
 ON_A_GPU = ("tests/gpu/test_samples_on_cuda.py", "tests/gpu/test_programs_on_cuda.py")
 """The first of each runs all samples, the second those that can be recorded."""
 
-PLACES = ("", "math", "nn", "linalg", "signal", "special", "random", "numpy", "numpy.linalg",
-          "numpy.fft", "bitwise", "losses", "scipy.special", "scipy.linalg",
+PLACES = ("", "math", "nn", "linalg", "signal", "image", "special", "random", "numpy",
+          "numpy.linalg", "numpy.fft", "bitwise", "losses", "scipy.special", "scipy.linalg",
           "scipy.signal")  # fmt: skip
 """Where users find functions; the first that has a name is the one that is shown."""
 

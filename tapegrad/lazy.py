@@ -20,6 +20,7 @@ NAMESPACES = {
     "errors",
     "experimental",
     "extend",
+    "image",
     "keras",
     "linalg",
     "losses",

@@ -38,6 +38,7 @@ _MATRICES = _names("""
     cholesky cholesky_inverse det eig eigh inv lstsq matrix_power matrix_rank norm pinv qr slogdet
     solve solve_triangular svd
 """)
+_IMAGES = _names("extract_patches gaussian_blur pad_images resize")
 _REPEATED = ("array_split", "diff")
 _CHEAP = 256
 """The number of multiplications and additions that count as one element."""
@@ -109,6 +110,8 @@ def _special(
         return [_einsum(leaves, shapes)]
     if name == "dot_product_attention" and len(shapes) > 1:
         return [sizes[0] // max(1, shapes[0][-1]) * shapes[1][1]]
+    if name in _IMAGES and shapes and len(shapes[0]) > 2:
+        return [_image(name, shapes[0], leaves)]
     if name in _MATRICES:
         return [math.isqrt(size) * size // _CHEAP for size in sizes] or [1]
     return [1]
@@ -119,6 +122,23 @@ def _matmul(one: Shape, other: Shape) -> int:
     columns = other[-1] if len(other) > 1 else 1
     batches = max(count(one[:-2]), count(other[:-2]))
     return max(batches * rows * columns, batches * rows * columns * inner // _CHEAP)
+
+
+def _image(name: str, shape: Shape, leaves: Sequence[Any]) -> int:
+    """The elements of the largest array that a function of keras.ops.image makes."""
+    is_first = any(isinstance(leaf, str) and leaf == "channels_first" for leaf in leaves)
+    height, width = shape[-2:] if is_first else shape[-3:-1]
+    planes = count(shape) // max(1, height * width)
+    numbers = sorted(abs(n) for n in leaves if isinstance(n, int)) or [1]
+    largest = numbers[-1]
+    if name == "gaussian_blur":
+        return max(planes * largest, count(shape) * largest // _CHEAP)
+    if name == "resize":  # images may be padded to another ratio first
+        padded = max(height, width) ** 2 * largest if any(n is True for n in leaves) else 1
+        return planes * max(max(largest, height) * max(largest, width), padded)
+    more = sum(numbers) if name == "pad_images" else math.prod(numbers[-2:])
+    patches = count(shape) * largest**2 if name == "extract_patches" else 1
+    return max(planes * (height + more) * (width + more), patches)
 
 
 def _einsum(leaves: Sequence[Any], shapes: Sequence[Shape]) -> int:

@@ -457,6 +457,62 @@ rfft3d(input_tensor, fft_length)
 stft(signals, frame_length, frame_step, fft_length)
 """
 
+IMAGE = """
+ResizeMethod
+adjust_brightness(image, delta)
+adjust_contrast(images, contrast_factor)
+adjust_gamma(image, gamma, gain)
+adjust_hue(image, delta)
+adjust_saturation(image, saturation_factor)
+central_crop(image, central_fraction)
+combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_total_size)
+convert_image_dtype(image, dtype, saturate)
+crop_and_resize(image, boxes, box_indices, crop_size, method, extrapolation_value)
+crop_to_bounding_box(image, offset_height, offset_width, target_height, target_width)
+extract_patches(images, sizes, strides, rates, padding)
+flip_left_right(image)
+flip_up_down(image)
+grayscale_to_rgb(images)
+hsv_to_rgb(images)
+image_gradients(image)
+non_max_suppression(boxes, scores, max_output_size, iou_threshold, score_threshold)
+non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_threshold, score_threshold)
+non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold, score_threshold)
+non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshold, score_threshold)
+pad_to_bounding_box(image, offset_height, offset_width, target_height, target_width)
+per_image_standardization(image)
+psnr(a, b, max_val)
+random_brightness(image, max_delta, seed)
+random_contrast(image, lower, upper, seed)
+random_crop(value, size, seed)
+random_flip_left_right(image, seed)
+random_flip_up_down(image, seed)
+random_hue(image, max_delta, seed)
+random_saturation(image, lower, upper, seed)
+resize(images, size, method, preserve_aspect_ratio, antialias)
+resize_with_crop_or_pad(image, target_height, target_width)
+resize_with_pad(image, target_height, target_width, method, antialias)
+rgb_to_grayscale(images)
+rgb_to_hsv(images)
+rgb_to_yiq(images)
+rgb_to_yuv(images)
+rot90(image, k)
+sobel_edges(image)
+ssim(img1, img2, max_val, filter_size, filter_sigma, k1, k2, return_index_map)
+ssim_multiscale(img1, img2, max_val, power_factors, filter_size, filter_sigma, k1, k2)
+stateless_random_brightness(image, max_delta, seed)
+stateless_random_contrast(image, lower, upper, seed)
+stateless_random_crop(value, size, seed)
+stateless_random_flip_left_right(image, seed)
+stateless_random_flip_up_down(image, seed)
+stateless_random_hue(image, max_delta, seed)
+stateless_random_saturation(image, lower, upper, seed)
+total_variation(images)
+transpose(image)
+yiq_to_rgb(images)
+yuv_to_rgb(images)
+"""
+
 OTHERS = {
     "autodiff": "ForwardAccumulator(primals, tangents)\nGradientTape(persistent)",
     "bitwise": """
@@ -504,5 +560,6 @@ NAMES = {
     "linalg": LINALG,
     "random": RANDOM,
     "signal": SIGNAL,
+    "image": IMAGE,
     **OTHERS,
 }

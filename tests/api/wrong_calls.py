@@ -39,18 +39,19 @@ from tapegrad.errors import TapegradError
 FACES = tuple(
     """
     tapegrad tapegrad.math tapegrad.nn tapegrad.linalg tapegrad.random tapegrad.signal
-    tapegrad.bitwise tapegrad.special tapegrad.losses tapegrad.nest tapegrad.optimizers
-    tapegrad.data tapegrad.debugging tapegrad.experimental tapegrad.train tapegrad.numpy
-    tapegrad.numpy.linalg tapegrad.numpy.fft tapegrad.numpy.random tapegrad.numpy.special
-    tapegrad.numpy.emath tapegrad.numpy.polynomial tapegrad.numpy.polynomial.polynomial
-    tapegrad.numpy.polynomial.chebyshev tapegrad.numpy.polynomial.legendre
-    tapegrad.numpy.polynomial.hermite tapegrad.scipy.integrate tapegrad.scipy.interpolate
-    tapegrad.scipy.linalg tapegrad.scipy.ndimage tapegrad.scipy.optimize tapegrad.scipy.signal
-    tapegrad.scipy.sparse tapegrad.scipy.sparse.linalg tapegrad.scipy.special
-    tapegrad.scipy.stats tapegrad.keras.ops tapegrad.keras.layers tapegrad.keras.losses
-    tapegrad.keras.metrics tapegrad.keras.activations tapegrad.keras.initializers
-    tapegrad.keras.regularizers tapegrad.keras.constraints tapegrad.keras.optimizers
-    tapegrad.keras.optimizers.schedules tapegrad.keras.random tapegrad.keras.utils
+    tapegrad.image tapegrad.bitwise tapegrad.special tapegrad.losses tapegrad.nest
+    tapegrad.optimizers tapegrad.data tapegrad.debugging tapegrad.experimental tapegrad.train
+    tapegrad.numpy tapegrad.numpy.linalg tapegrad.numpy.fft tapegrad.numpy.random
+    tapegrad.numpy.special tapegrad.numpy.emath tapegrad.numpy.polynomial
+    tapegrad.numpy.polynomial.polynomial tapegrad.numpy.polynomial.chebyshev
+    tapegrad.numpy.polynomial.legendre tapegrad.numpy.polynomial.hermite tapegrad.scipy.integrate
+    tapegrad.scipy.interpolate tapegrad.scipy.linalg tapegrad.scipy.ndimage
+    tapegrad.scipy.optimize tapegrad.scipy.signal tapegrad.scipy.sparse
+    tapegrad.scipy.sparse.linalg tapegrad.scipy.special tapegrad.scipy.stats tapegrad.keras.ops
+    tapegrad.keras.ops.image tapegrad.keras.layers tapegrad.keras.losses tapegrad.keras.metrics
+    tapegrad.keras.activations tapegrad.keras.initializers tapegrad.keras.regularizers
+    tapegrad.keras.constraints tapegrad.keras.optimizers tapegrad.keras.optimizers.schedules
+    tapegrad.keras.random tapegrad.keras.utils
     """.split()  # noqa: SIM905 -- a list literal would fill a page
 )
 

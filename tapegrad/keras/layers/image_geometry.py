@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from math import pi, prod
 from typing import Any
 
@@ -11,11 +10,10 @@ import numpy as np
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.keras.layers.image_layers import RandomImageLayer
 from tapegrad.ops.casting.cast import cast
-from tapegrad.ops.creation import ones_like, zeros_for
-from tapegrad.ops.elementwise.rounding import floor
-from tapegrad.ops.elementwise.selection import clip, minimum, where
+from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.elementwise.trigonometric import cos, sin
-from tapegrad.ops.indexing.gather import offset_index_p, take_p
+from tapegrad.ops.image.sampling import INTERPOLATIONS, sample
+from tapegrad.ops.indexing.gather import offset_index_p
 from tapegrad.ops.shape.functions import moveaxis, reshape
 
 
@@ -40,7 +38,7 @@ class _Geometry(RandomImageLayer):
         super().__init__(data_format, seed, **kwargs)
         self.factor = self._bounds(factor)
         check_choice("fill_mode", fill_mode, ("reflect", "wrap", "constant", "nearest"))
-        check_choice("interpolation", interpolation, ("nearest", "bilinear"))
+        check_choice("interpolation", interpolation, INTERPOLATIONS)
         self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
 
     def _sources(self, x: Any, down: Any, across: Any) -> Any:
@@ -54,38 +52,12 @@ class _Geometry(RandomImageLayer):
         down = _numbers(x, (height, 1, 1)) - (height - 1) / 2
         across = _numbers(x, (width, 1)) - (width - 1) / 2
         row, column = self._sources(last, down, across)
-        rows, columns = self._around(row, height), self._around(column, width)
         first = cast(_numbers(x, (count, 1, 1, 1)), "int64") * height
-        fill = self.fill_value if self.fill_mode == "constant" else 0.0
-        flat = reshape(last - fill if fill else last, (count * height * width, channels))
-        y: Any = fill
-        for (i, down), (j, across) in product(rows, columns):
-            place = (first + i) * width + j
-            values = take_p(flat, reshape(place, place.shape[:-1]), axis=0)
-            y = y + values * (down * across)
-        y = reshape(y, last.shape)
+        flat = reshape(last, (count * height * width, channels))
+        places = row + (height - 1) / 2, column + (width - 1) / 2
+        options = self.interpolation, self.fill_mode, self.fill_value
+        y = reshape(sample(flat, first, (height, width), places, *options), last.shape)
         return moveaxis(y, -1, -3) if is_first else y
-
-    def _around(self, place: Any, size: int) -> list[tuple[Any, Any]]:
-        """Return the one or two neighbouring pixels along an axis, each with its weight."""
-        place = place + (size - 1) / 2
-        if self.interpolation == "nearest":
-            return [self._pixel(floor(place + 0.5), ones_like(place), size)]
-        low = floor(place)
-        part = place - low
-        return [self._pixel(low, 1.0 - part, size), self._pixel(low + 1.0, part, size)]
-
-    def _pixel(self, place: Any, weight: Any, size: int) -> tuple[Any, Any]:
-        """Return valid indices for integer coordinates, with weight 0 where `fill_value` goes."""
-        index = cast(place, "int64")
-        if self.fill_mode == "reflect":
-            index = index % (2 * size)
-            return minimum(index, 2 * size - 1 - index), weight
-        if self.fill_mode == "wrap":
-            return index % size, weight
-        if self.fill_mode == "constant":
-            weight = where((index >= 0) & (index < size), weight, 0.0)
-        return clip(index, 0, size - 1), weight
 
 
 class RandomRotation(_Geometry):

@@ -11,13 +11,13 @@ import numpy as np
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras.layers.interpolation import kernel_names, resized
 from tapegrad.keras.layers.regularization import RandomLayer
 from tapegrad.keras.layers.spatial_arguments import channels_format, positive
 from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import arange, numpy_dtype_of
 from tapegrad.ops.elementwise.rounding import round as rounded
 from tapegrad.ops.elementwise.selection import clip, where
+from tapegrad.ops.image.interpolation import kernel_names, resized
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.random.primitives import draw_mask
 from tapegrad.ops.reduction.functions import reduce_mean

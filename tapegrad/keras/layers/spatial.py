@@ -6,7 +6,6 @@ from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.configured import with_defaults
-from tapegrad.keras.layers.interpolation import interpolated, kernel_names
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.spatial_arguments import (
     Shape,
@@ -18,6 +17,7 @@ from tapegrad.keras.layers.spatial_arguments import (
     spatial_axes,
 )
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.image.interpolation import interpolated, kernel_names
 from tapegrad.ops.shape.functions import broadcast_to, reshape
 from tapegrad.ops.shape.padding import pad
 

@@ -74,14 +74,18 @@ _PLACES = {
     for face, names in _FACES.items()
     for name in names.split()
 }
-_PARTS = ("linalg", "nn", "numpy")
+_PARTS = ("linalg", "nn", "numpy")  # Keras has the same functions in keras.ops.numpy and so on
+_MODULES = ("image",)
 
 __all__ = sorted(_PLACES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PARTS:  # Keras has the same functions in keras.ops.numpy and so on
+    if name in _PARTS:
         return import_module(__name__)
+    if name in _MODULES:
+        # On first use, as the functions.
+        return import_module(f"tapegrad.keras.ops.{name}")
     if name not in _PLACES:
         close = get_close_matches(name, __all__, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -93,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_PARTS]
+    return [*__all__, *_PARTS, *_MODULES]

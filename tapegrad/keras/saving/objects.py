@@ -20,6 +20,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.keras.configured import Configured, keeping_objects
 from tapegrad.keras.layers.core import Lambda
 from tapegrad.keras.layers.layer import Layer
+from tapegrad.keras.ops import image as _image  # noqa: F401  # so that _of finds it
 from tapegrad.keras.registry import custom_object_scope, get_registered_name, get_registered_object
 from tapegrad.keras.symbolic import OPERATORS, KerasTensor
 
@@ -27,8 +28,11 @@ _FACES = (
     *("keras.layers", "keras.models", "keras.activations", "keras.initializers", "keras.losses"),
     *("keras.regularizers", "keras.constraints", "keras.metrics", "keras.optimizers"),
     *("keras.optimizers.schedules", "keras.dtype_policies", "keras.layers.core", "keras.ops"),
+    "keras.ops.image",
 )
-_WITH_FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics", "keras.ops")
+_WITH_FUNCTIONS = (
+    *("keras.activations", "keras.losses", "keras.metrics", "keras.ops", "keras.ops.image"),
+)
 _shared: ContextVar[dict[int, Any] | None] = ContextVar("shared", default=None)
 
 

@@ -1,0 +1,39 @@
+"""keras.ops.image: resizing, cropping, colours and transforms of images."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tapegrad.core.checked_calls import check_function
+from tapegrad.keras.ops import image_functions
+from tapegrad.keras.ops.operation import operation
+
+
+def _operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    return operation(function.__name__, check_function(function))
+
+
+affine_transform = _operation(image_functions.affine_transform)
+crop_images = _operation(image_functions.crop_images)
+extract_patches = _operation(image_functions.extract_patches)
+gaussian_blur = _operation(image_functions.gaussian_blur)
+hsv_to_rgb = _operation(image_functions.hsv_to_rgb)
+map_coordinates = _operation(image_functions.map_coordinates)
+pad_images = _operation(image_functions.pad_images)
+perspective_transform = _operation(image_functions.perspective_transform)
+resize = _operation(image_functions.resize)
+rgb_to_grayscale = _operation(image_functions.rgb_to_grayscale)
+rgb_to_hsv = _operation(image_functions.rgb_to_hsv)
+
+__all__ = [
+    "affine_transform",
+    "crop_images",
+    "extract_patches",
+    "gaussian_blur",
+    "hsv_to_rgb",
+    "map_coordinates",
+    "pad_images",
+    "perspective_transform",
+    "resize",
+    "rgb_to_grayscale",
+    "rgb_to_hsv",
+]
