@@ -54,6 +54,11 @@ class _RandomAccess(Plan):
         return self._rows
 
 
+def random_access(step: str, rows: Rows, spec: Callable[[], Any], size: int | None = None) -> Plan:
+    """Return a plan with the given rows; its size is their number, or a sentinel."""
+    return _RandomAccess(step, rows, spec, size)
+
+
 # Arrays
 
 
@@ -125,11 +130,15 @@ def numbers(args: Sequence[Any], output_type: Any) -> Plan:
     return _RandomAccess("range", _RangeRows(found, dtype.dtype), lambda: TensorSpec((), dtype))
 
 
-def counting(start: int) -> Plan:
-    """Return a plan with all integers from `start` on."""
-    stop = min(sys.maxsize, start + sys.maxsize)  # len() of a longer range fails
-    rows = _RangeRows(range(start, stop), np.dtype("int64"))
-    return _RandomAccess("counting", rows, lambda: TensorSpec((), "int64"), INFINITE_CARDINALITY)
+def counting(start: int, step: int = 1, output_type: Any = "int64") -> Plan:
+    """Return a plan with the integers start, start + step, ... without an end."""
+    if step == 0:
+        raise ArgumentError("counter needs a nonzero step. Got 0.")
+    limit = sys.maxsize if step > 0 else -sys.maxsize
+    count = min(sys.maxsize, (limit - start) // step)  # len() of a longer range fails
+    dtype = as_dtype(output_type)
+    rows = _RangeRows(range(start, start + step * count, step), dtype.dtype)
+    return _RandomAccess("counting", rows, lambda: TensorSpec((), dtype), INFINITE_CARDINALITY)
 
 
 # Generators
