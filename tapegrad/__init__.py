@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         vjp,
     )
     from tapegrad.debug.memory import memory_info, reset_peak_memory
+    from tapegrad.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
     from tapegrad.keras import initializers, metrics
     from tapegrad.keras.initializers import (
         Constant as constant_initializer,  # noqa: N813
@@ -280,10 +281,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorArray", "TensorShape",
-    "TensorSpec", "UnconnectedGradients", "Variable", "abs", "acos", "acosh", "add", "add_n",
-    "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "atan", "atan2", "atanh",
-    "autodiff", "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "Assert", "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorArray",
+    "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable", "abs", "acos", "acosh", "add",
+    "add_n", "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "assert_equal",
+    "assert_greater", "assert_less", "assert_rank", "atan", "atan2", "atanh", "autodiff",
+    "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
     "broadcast_static_shape", "broadcast_to", "case", "cast", "checkpoint", "clip_by_global_norm",
     "clip_by_norm", "clip_by_value", "compat", "complex", "complex128", "complex64", "concat",
     "cond", "config", "constant", "constant_initializer", "control_dependencies",

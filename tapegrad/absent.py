@@ -40,7 +40,6 @@ _PROCESSES = (
 
 ABSENT = {
     "AggregationMethod": "Gradients are always added.",
-    "Assert": "Use tapegrad.debugging.assert_that.",
     "CriticalSection": "Variable.assign_add and the like are atomic; else use threading.Lock.",
     "Graph": _SESSIONS,
     "Operation": _SESSIONS,

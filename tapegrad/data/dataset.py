@@ -73,21 +73,24 @@ class Dataset(Readable):
     @staticmethod
     def from_generator(
         generator: Callable[..., Iterable[Any]],
-        output_signature: Any = None,
+        output_types: Any = None,
+        output_shapes: Any = None,
         args: Sequence[Any] | None = None,
+        output_signature: Any = None,
         name: str | None = None,
     ) -> Dataset:
         """Make a dataset of the values that a generator yields.
 
-        Each pass calls the generator with `args`. An `output_signature` of TensorSpecs gives the
-        dtypes and shapes that elements must have.
+        Each pass calls the generator with `args`. An `output_signature` of TensorSpecs, or
+        `output_types` and perhaps `output_shapes`, give the dtypes and shapes of the elements.
 
         >>> def squares(count):
         ...     yield from (float(n * n) for n in range(count))
         >>> [float(x) for x in Dataset.from_generator(squares, args=(3,))]
         [0.0, 1.0, 4.0]
         """
-        return Dataset(sources.FromGenerator(generator, output_signature, args))
+        signature = sources.signature(output_types, output_shapes, output_signature)
+        return Dataset(sources.FromGenerator(generator, signature, args))
 
     @staticmethod
     def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:

@@ -143,6 +143,35 @@ def counting(start: int, step: int = 1, output_type: Any = "int64") -> Plan:
 
 # Generators
 
+_SPECS = (TensorSpec, DatasetSpec)
+
+
+def signature(types: Any, shapes: Any, given: Any) -> Any:
+    """Return the TensorSpecs that dtypes and shapes describe, or the ones that are given."""
+    if types is None:
+        if shapes is not None:
+            raise ArgumentError("from_generator got output_shapes without output_types.")
+        return given
+    if given is not None:
+        raise ArgumentError("from_generator takes output_signature or output_types, not both.")
+    if shapes is None and all(isinstance(leaf, _SPECS) for leaf in nest.flatten(types)):
+        return types  # a signature by position
+    return _spec_of_types(types, shapes)
+
+
+def _spec_of_types(types: Any, shapes: Any) -> Any:
+    if isinstance(types, dict):
+        parts = dict.fromkeys(types) if shapes is None else shapes
+        if not isinstance(parts, dict) or parts.keys() != types.keys():
+            raise ArgumentError(f"output_shapes must have the keys {list(types)}. Got {shapes!r}.")
+        return {key: _spec_of_types(types[key], parts[key]) for key in types}
+    if isinstance(types, list | tuple):
+        parts = [None] * len(types) if shapes is None else shapes
+        if not isinstance(parts, list | tuple) or len(parts) != len(types):
+            raise ArgumentError(f"output_shapes must have {len(types)} entries. Got {shapes!r}.")
+        return tuple(_spec_of_types(one, shape) for one, shape in zip(types, parts))
+    return TensorSpec(shapes, types)
+
 
 class FromGenerator(Plan):
     """The values that a Python generator yields; to resume, the generator runs again."""
@@ -158,7 +187,7 @@ class FromGenerator(Plan):
                 f"called. Got {type(generator).__name__}; pass a lambda that returns one."
             )
         for spec in nest.flatten(signature if signature is not None else ()):
-            if not isinstance(spec, TensorSpec | DatasetSpec):
+            if not isinstance(spec, _SPECS):
                 raise ArgumentTypeError(
                     "output_signature must be a structure of tapegrad.TensorSpec(shape, dtype). "
                     f"It holds {type(spec).__name__}."

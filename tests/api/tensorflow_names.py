@@ -6,6 +6,7 @@ Each line is `name(parameters)`; a bare name is no function. A star takes severa
 from __future__ import annotations
 
 ROOT = """
+Assert(condition, data, summarize)
 GradientTape(persistent, watch_accessed_variables)
 IndexedSlices(values, indices, dense_shape)
 Module(name)
@@ -25,6 +26,10 @@ argsort(values, axis, direction, stable)
 as_dtype(type_value)
 asin(x)
 asinh(x)
+assert_equal(x, y, message)
+assert_greater(x, y, message)
+assert_less(x, y, message)
+assert_rank(x, rank, message)
 atan(x)
 atan2(y, x)
 atanh(x)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,6 +142,21 @@ def test_a_memory_limit_reaches_the_backend_in_bytes():
     tf.config.set_logical_device_configuration(STRICT, None)
     assert get_backend("strict").memory("strict:0").limit is None
     assert tf.config.get_logical_device_configuration(STRICT) is None
+
+
+def test_cupys_pool_is_limited_on_its_device(monkeypatch):
+    pytest.importorskip("cupy")
+    memory = importlib.import_module("tapegrad_cupy.runtime.memory")
+    asked: list[object] = []
+    pool = SimpleNamespace(set_limit=lambda size: asked.append(size))
+    devices = SimpleNamespace(Device=lambda number: nullcontext(asked.append(f"cuda:{number}")))
+    stand_in = SimpleNamespace(cuda=devices, get_default_memory_pool=lambda: pool)
+    monkeypatch.setattr(memory, "cupy", stand_in)
+
+    found = [memory.CudaMemory(1, list).set_limit(most) for most in (2**30, None)]
+
+    assert found == [True, True]
+    assert asked == ["cuda:1", 2**30, "cuda:1", 0]  # 0 is CuPy's word for no limit
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,45 @@ def test_experimental_numpy_is_the_numpy_face():
         tnp.nothing  # noqa: B018
     with pytest.raises(AttributeError, match=r"tapegrad\.experimental.*'nothing'"):
         tf.experimental.nothing  # noqa: B018
+
+
+# Assertions and devices
+
+
+def test_assertions_stand_beside_the_functions():
+    tf.Assert(tf.constant(True), ["never"])
+    tf.assert_equal([1.0], [1.0])
+    tf.assert_rank(tf.Variable([[1.0]]), 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x is too small"):
+        tf.Assert(tf.constant([True, False]), ["x is", "too small", tf.constant(3.0)])
+    with pytest.raises(ValueError, match=r"Wrong\. .* requires rank 1\. Got shape \(\)"):
+        tf.assert_rank(3.0, 1, message="Wrong")
+    with pytest.raises(ValueError, match="requires"):
+        tf.assert_less([1.0], [1.0])
+    with pytest.raises(ValueError, match="requires"):
+        tf.assert_greater([1.0], [1.0])
+
+
+def test_an_assertion_of_a_recorded_function_is_checked_in_each_call():
+    @tf.function
+    def step(x):
+        tf.Assert(x >= 0.0, ["x must not be negative"])
+        return x + 1.0
+
+    assert float(step(tf.constant(4.0))) == 5.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x must not be negative"):
+        step(tf.constant(-4.0))
+
+
+def test_a_gpu_is_available_if_it_is_listed(monkeypatch):
+    found = tf.config.list_physical_devices("GPU")
+
+    assert tf.test.is_gpu_available() == bool(found)
+    assert tf.test.gpu_device_name() == ("/device:GPU:0" if found else "")
+    with pytest.raises(ValueError, match="compute capabilities"):
+        tf.test.is_gpu_available(min_cuda_compute_capability=(9, 0))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "cupy" or None)
+    assert tf.test.is_built_with_cuda()
+    assert tf.test.is_built_with_gpu_support()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not tf.test.is_built_with_cuda()

@@ -276,3 +276,34 @@ BAD = {
 def test_wrong_use_is_explained(act, words):
     with pytest.raises((ValueError, TypeError), match=words):
         act()
+
+
+# Dtypes and shapes of generators
+
+
+def test_a_generator_takes_dtypes_and_shapes_in_tensorflows_order():
+    def pairs():
+        yield [1, 2], 3
+        yield [4], 5
+
+    dataset = Dataset.from_generator(pairs, (tf.float32, tf.int64), ([None], []))
+
+    assert values(dataset) == [([1.0, 2.0], 3), ([4.0], 5)]
+    assert [spec.shape for spec in dataset.element_spec] == [(None,), ()]
+    named = Dataset.from_generator(lambda: iter([{"a": 1}]), output_types={"a": tf.float64})
+    assert values(named) == [{"a": 1.0}]
+    assert named.element_spec["a"].shape is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"output_shapes": [2]}, "output_shapes without output_types"),
+        ({"output_types": "int32", "output_signature": tf.TensorSpec(())}, "not both"),
+        ({"output_types": ("int32", "int32"), "output_shapes": ([],)}, "must have 2 entries"),
+        ({"output_types": {"a": "int32"}, "output_shapes": {"b": []}}, r"keys \['a'\]"),
+    ],
+)
+def test_dtypes_and_shapes_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        Dataset.from_generator(list, **options)
