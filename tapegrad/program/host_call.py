@@ -192,8 +192,10 @@ class _Gradient(_PythonCall):
         with GradientTape() as tape:
             tape.watch(sources)
             found = self._call.results(inputs)
+        pairs = [(y, t) for y, t in zip(found, upstream) if y.dtype.is_differentiable]
+        targets, cotangents = [y for y, _ in pairs], [t for _, t in pairs]
         zero = UnconnectedGradients.ZERO
-        return list(tape.gradient(found, sources, upstream, unconnected_gradients=zero))
+        return list(tape.gradient(targets, sources, cotangents, unconnected_gradients=zero))
 
 
 # Calls in recorded functions
@@ -205,7 +207,7 @@ def _differentiable(call: _PythonCall) -> Function:
     @custom_gradient
     def recorded(*inputs: Any) -> Any:
         def gradient(*upstream: Any) -> list[Any]:
-            found = iter(_recorded(_Gradient(call, inputs), [*inputs, *upstream]))
+            found = iter(_differentiable(_Gradient(call, inputs))(*inputs, *upstream))
             return [next(found) if x.dtype.is_differentiable else None for x in inputs]
 
         return _recorded(call, inputs), gradient

@@ -52,6 +52,50 @@ def test_gradients_of_a_recorded_function_flow_through_the_call():
         assert float(tape.gradient(y, w)) == expected
 
 
+def test_second_gradients(way):
+    @way
+    def slopes(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.py_function(lambda v: v**3 * float(v.shape == ()), [x], tf.float32)
+            slope = inner.gradient(y, x)
+        return slope, outer.gradient(slope, x)
+
+    for x in (2.0, 3.0):
+        assert [float(g) for g in slopes(tf.constant(x))] == [3.0 * x * x, 6.0 * x]
+
+
+def test_results_without_a_gradient_stand_beside_others(way):
+    @way
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            square, count = tf.py_function(lambda v: (v * v, 5), [x], [tf.float32, tf.int32])
+            y = square * tf.cast(count, tf.float32)
+        return tape.gradient(y, x)
+
+    assert [float(slope(tf.constant(x))) for x in (1.0, 2.0)] == [10.0, 20.0]
+
+
+def test_a_branch_and_a_loop_call_python_code():
+    @tf.function
+    def step(x, count):
+        def body(k, total):
+            return k + 1, tf.py_function(lambda v: v + 1.0, [total], tf.float32)
+
+        total = tf.while_loop(
+            lambda k, _: k < count, body, (tf.constant(0), x), maximum_iterations=6
+        )[1]
+        return tf.cond(
+            x > 0.0, lambda: tf.py_function(lambda v: v * 10.0, [total], "float32"), lambda: total
+        )
+
+    assert float(step(tf.constant(1.0), tf.constant(3))) == 40.0
+    assert float(step(tf.constant(-1.0), tf.constant(5))) == 4.0
+
+
 def test_several_results_and_none(way):
     seen = []
 
