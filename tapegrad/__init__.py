@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         experimental,
         extend,
         image,
+        io,
         keras,
         linalg,
         losses,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         test,
         testing,
         train,
+        version,
     )
     from tapegrad.autodiff.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
     from tapegrad.autodiff.transforms import (
@@ -88,7 +90,16 @@ if TYPE_CHECKING:
         vjp,
     )
     from tapegrad.debug.memory import memory_info, reset_peak_memory
+    from tapegrad.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
     from tapegrad.keras import initializers, metrics
+    from tapegrad.keras.initializers import (
+        Constant as constant_initializer,  # noqa: N813
+        Ones as ones_initializer,  # noqa: N813
+        RandomNormal as random_normal_initializer,  # noqa: N813
+        RandomUniform as random_uniform_initializer,  # noqa: N813
+        Zeros as zeros_initializer,  # noqa: N813
+    )
+    from tapegrad.logger import get_logger
     from tapegrad.ops.casting.cast import cast
     from tapegrad.ops.composed import is_tensor, reverse_sequence, saturate_cast, scalar_mul
     from tapegrad.ops.control.control_flow import (
@@ -102,6 +113,7 @@ if TYPE_CHECKING:
         while_loop,
     )
     from tapegrad.ops.control.stop_gradient import stop_gradient
+    from tapegrad.ops.control.tensor_array import TensorArray
     from tapegrad.ops.creation import (
         constant,
         convert_to_tensor,
@@ -241,6 +253,15 @@ if TYPE_CHECKING:
     )
     from tapegrad.program.building import wait_for_programs
     from tapegrad.program.function import function
+    from tapegrad.program.graph_mode import (
+        control_dependencies,
+        executing_eagerly,
+        group,
+        init_scope,
+        name_scope,
+        no_op,
+    )
+    from tapegrad.program.host_call import numpy_function, py_function
     from tapegrad.program.record.effects import print_tensors as print
     from tapegrad.program.record.signature import TensorSpec
 
@@ -261,37 +282,41 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "TensorSpec",
-    "UnconnectedGradients", "Variable", "abs", "acos", "acosh", "add", "add_n", "argmax", "argmin",
-    "argsort", "as_dtype", "asin", "asinh", "atan", "atan2", "atanh", "autodiff", "batch_to_space",
-    "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape",
-    "broadcast_to", "case", "cast", "checkpoint", "clip_by_global_norm", "clip_by_norm",
-    "clip_by_value", "compat", "complex", "complex128", "complex64", "concat", "cond", "constant",
+    "Assert", "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorArray",
+    "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable", "abs", "acos", "acosh", "add",
+    "add_n", "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "assert_equal",
+    "assert_greater", "assert_less", "assert_rank", "atan", "atan2", "atanh", "autodiff",
+    "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "case", "cast", "checkpoint", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "compat", "complex", "complex128", "complex64", "concat",
+    "cond", "config", "constant", "constant_initializer", "control_dependencies",
     "convert_to_tensor", "cos", "cosh", "cumsum", "custom_gradient", "data", "debug", "debugging",
     "device", "divide", "double", "dtypes", "dynamic_partition", "dynamic_stitch", "eig", "eigvals",
-    "einsum", "ensure_shape", "equal", "errors", "exp", "expand_dims", "config", "experimental",
-    "extend", "eye", "fill", "float16", "float32", "float64", "floor", "floordiv", "foldl", "foldr",
-    "function", "gather", "gather_nd", "grad", "grad_pass_through", "greater", "greater_equal",
-    "half", "hessian", "histogram_fixed_width", "histogram_fixed_width_bins", "hvp", "identity",
-    "identity_n", "image", "index_add", "index_update", "initializers", "int16", "int32", "int64",
-    "int8", "is_tensor", "jacobian", "jvp", "keras", "less", "less_equal", "linalg", "linspace",
-    "list_devices", "logical_and", "logical_not", "logical_or", "losses", "map_fn", "math",
-    "math_mod", "matmul", "matrix_square_root", "maximum", "memory_info", "meshgrid", "metrics",
-    "minimum", "multiply", "negative", "nest", "newaxis", "nn", "norm", "not_equal", "numpy",
-    "one_hot", "ones", "ones_like", "optimizers", "pad", "pi", "pow", "print", "random", "range",
-    "rank", "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
-    "register_tensor_conversion_function", "repeat", "reset_peak_memory", "reshape", "reverse",
-    "reverse_sequence", "roll", "round", "saturate_cast", "scalar_mul", "scan", "scatter_nd",
-    "scipy", "searchsorted", "sequence_mask", "shape", "shape_n", "sigmoid", "sign", "signal",
-    "sin", "sinh", "size", "slice", "sort", "space_to_batch", "special", "split", "sqrt", "square",
-    "squeeze", "stack", "stop_gradient", "strided_slice", "subtract", "switch_case", "tan", "tanh",
-    "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
+    "einsum", "ensure_shape", "equal", "errors", "executing_eagerly", "exp", "expand_dims",
+    "experimental", "extend", "eye", "fill", "float16", "float32", "float64", "floor", "floordiv",
+    "foldl", "foldr", "function", "gather", "gather_nd", "get_logger", "grad", "grad_pass_through",
+    "greater", "greater_equal", "group", "half", "hessian", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "hvp", "identity", "identity_n", "image", "index_add", "index_update",
+    "init_scope", "initializers", "int16", "int32", "int64", "int8", "io", "is_tensor", "jacobian",
+    "jvp", "keras", "less", "less_equal", "linalg", "linspace", "list_devices", "logical_and",
+    "logical_not", "logical_or", "losses", "map_fn", "math", "math_mod", "matmul",
+    "matrix_square_root", "maximum", "memory_info", "meshgrid", "metrics", "minimum", "multiply",
+    "name_scope", "negative", "nest", "newaxis", "nn", "no_op", "norm", "not_equal", "numpy",
+    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "optimizers", "pad", "pi",
+    "pow", "print", "py_function", "random", "random_normal_initializer",
+    "random_uniform_initializer", "range", "rank", "realdiv", "recompute_grad", "reduce_all",
+    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod",
+    "reduce_sum", "register_tensor_conversion_function", "repeat", "reset_peak_memory", "reshape",
+    "reverse", "reverse_sequence", "roll", "round", "saturate_cast", "scalar_mul", "scan",
+    "scatter_nd", "scipy", "searchsorted", "sequence_mask", "shape", "shape_n", "sigmoid", "sign",
+    "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "special", "split", "sqrt",
+    "square", "squeeze", "stack", "stop_gradient", "strided_slice", "subtract", "switch_case",
+    "tan", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
     "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile",
     "to_device", "train", "transpose", "truediv", "truncatediv", "truncatemod", "uint16", "uint32",
     "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "value_and_grad",
-    "vectorized_map", "vjp", "vmap", "wait_for_programs", "where", "while_loop", "zeros",
-    "zeros_like",
+    "vectorized_map", "version", "vjp", "vmap", "wait_for_programs", "where", "while_loop", "zeros",
+    "zeros_initializer", "zeros_like",
 ]  # fmt: skip
 
 _check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

@@ -14,10 +14,11 @@ from tapegrad.core.call_site import call_site
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.program.record.effects import act
 
 __all__ = [
+    "Assert",
     "assert_all_finite",
     "assert_equal",
     "assert_greater",
@@ -28,6 +29,7 @@ __all__ = [
     "assert_non_negative",
     "assert_none_equal",
     "assert_positive",
+    "assert_rank",
     "assert_that",
     "check_numerics",
 ]
@@ -71,6 +73,31 @@ def assert_that(condition: Any, message: str | None = None) -> None:
     >>> assert_that([True, True])
     """
     _check(lambda x: x, "a condition that holds", message, condition)
+
+
+def Assert(  # noqa: N802  # TensorFlow's name
+    condition: Any, data: Any, summarize: int | None = None, name: str | None = None
+) -> None:
+    """Raise unless all elements of a condition hold; the error has the texts in `data`.
+
+    >>> Assert([True, True], ["x must be positive"])
+    """
+    given = data if isinstance(data, list | tuple) else [data]
+    texts = [text for text in given if isinstance(text, str)]
+    assert_that(condition, " ".join(texts) or None)
+
+
+def assert_rank(x: Any, rank: int, message: str | None = None, name: str | None = None) -> None:
+    """Raise unless a tensor has this number of axes.
+
+    >>> assert_rank([[1.0, 2.0]], 2)
+    """
+    shape = tuple(x.shape if isinstance(x, Variable) else to_tensor(x).shape)
+    if len(shape) != rank:
+        reason = f"{message}. " if message else ""
+        raise ShapeError(
+            f"{reason}The assertion at {call_site()} requires rank {rank}. Got shape {shape}."
+        )
 
 
 def assert_equal(x: Any, y: Any, message: str | None = None) -> None:

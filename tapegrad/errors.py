@@ -5,7 +5,7 @@
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
     │   │   └── MaskError (also ShapeError)   a mask of the wrong shape
-    │   ├── OutOfRangeError (OverflowError)   a number that a dtype cannot hold
+    │   ├── OutOfRangeError (OverflowError)   a number too large, the end of a dataset
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
     │   ├── FileFormatError                   a file that is damaged, hostile or of another kind
     │   └── DeviceError                       unknown or mixed devices
@@ -19,11 +19,14 @@
     │   └── BackendBrokenError                they are there, but do not work
     ├── TransferError (RuntimeError)          a forbidden copy to or from a device
     ├── OutOfMemoryError (MemoryError)        a device has no memory for a result
+    ├── NotFoundError (FileNotFoundError)     a file or folder does not exist
+    ├── AlreadyExistsError (FileExistsError)  a file or folder is already there
     ├── MissingRuleError (LookupError)        a primitive has no derivative rule
     ├── RecordingError (RuntimeError)         a recorded function does what a replay cannot repeat
     └── UnconnectedGradientError (ValueError) a gradient is None and on_none="raise"
 
-Each is also the builtin that users of NumPy and TensorFlow expect to catch.
+Each is also the builtin that users of NumPy and TensorFlow expect to catch. TensorFlow's names are
+at the end: `InvalidArgumentError` is the same class as `ArgumentError`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,11 @@ from __future__ import annotations
 
 class TapegradError(Exception):
     """Base of all errors raised by tapegrad."""
+
+    @property
+    def message(self) -> str:
+        """The words of the error, under TensorFlow's name."""
+        return str(self)
 
 
 class ArgumentError(TapegradError, ValueError):
@@ -50,7 +58,10 @@ class MaskError(ShapeError, IndexOutOfRangeError):
 
 
 class OutOfRangeError(ArgumentError, OverflowError):
-    """A Python integer is outside the range of the requested dtype."""
+    """A Python integer is outside the range of the requested dtype, or a dataset has ended.
+
+    `DatasetIterator.get_next` raises it after the last element, as TensorFlow's does.
+    """
 
 
 class ZeroDivisorError(ArgumentError, ZeroDivisionError):
@@ -115,6 +126,14 @@ class OutOfMemoryError(TapegradError, MemoryError):
     """A device has no memory for a result, even after cached memory was freed."""
 
 
+class NotFoundError(TapegradError, FileNotFoundError):
+    """A file or a folder does not exist."""
+
+
+class AlreadyExistsError(TapegradError, FileExistsError):
+    """A file or a folder is there already."""
+
+
 class MissingRuleError(TapegradError, LookupError):
     """A primitive on the path from target to source has no derivative rule."""
 
@@ -125,3 +144,48 @@ class RecordingError(TapegradError, RuntimeError):
 
 class UnconnectedGradientError(TapegradError, ValueError):
     """A gradient is None although the tape was made with on_none='raise'."""
+
+
+# TensorFlow's names of the classes above
+
+OpError = TapegradError
+InvalidArgumentError = ArgumentError
+ResourceExhaustedError = OutOfMemoryError
+DataLossError = FileFormatError
+UnavailableError = BackendUnavailableError
+FailedPreconditionError = TapeError
+
+
+# TensorFlow's names that tapegrad never raises; `except` clauses may name them.
+
+
+class AbortedError(TapegradError):
+    """TensorFlow's error for an operation that was aborted; never raised here."""
+
+
+class CancelledError(TapegradError):
+    """TensorFlow's error for an operation that was cancelled; never raised here."""
+
+
+class DeadlineExceededError(TapegradError):
+    """TensorFlow's error for an operation that took too long; never raised here."""
+
+
+class InternalError(TapegradError):
+    """TensorFlow's error for a defect in its runtime; never raised here."""
+
+
+class PermissionDeniedError(TapegradError, PermissionError):
+    """TensorFlow's error for a missing permission; Python's PermissionError is raised here."""
+
+
+class UnauthenticatedError(TapegradError):
+    """TensorFlow's error for a request without credentials; never raised here."""
+
+
+class UnimplementedError(TapegradError, NotImplementedError):
+    """TensorFlow's error for an operation without a kernel; never raised here."""
+
+
+class UnknownError(TapegradError):
+    """TensorFlow's error for everything else; never raised here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_class, check_function
 from tapegrad.core.values.array_interface import ArrayInterface, register_array_interface
 
@@ -21,6 +22,7 @@ NAMESPACES = {
     "experimental",
     "extend",
     "image",
+    "io",
     "keras",
     "linalg",
     "losses",
@@ -36,6 +38,7 @@ NAMESPACES = {
     "test",
     "testing",
     "train",
+    "version",
 }
 
 # The functions of each module.
@@ -44,7 +47,9 @@ FUNCTIONS_IN = {
     "autodiff.transforms": "checkpoint grad hessian hvp jacobian jvp value_and_grad vjp",
     "core.values.dtypes": "bfloat16",
     "debug.memory": "memory_info reset_peak_memory",
+    "debugging": "Assert assert_equal assert_greater assert_less assert_rank",
     "keras": "initializers metrics",
+    "logger": "get_logger",
     "ops.elementwise.arithmetic": "add divide multiply negative subtract",
     "ops.casting.cast": "cast",
     "ops.nn.clipping": "clip_by_global_norm clip_by_norm",
@@ -94,26 +99,36 @@ FUNCTIONS_IN = {
     "ops.elementwise.sigmoids": "sigmoid",
     "ops.indexing.sorting": "argsort searchsorted sort",
     "ops.control.stop_gradient": "stop_gradient",
+    "ops.control.tensor_array": "TensorArray",
     "ops.reduction.sums": "add_n",
     "ops.elementwise.trigonometric": (
         "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh"
     ),
     "program.building": "wait_for_programs",
     "program.function": "function",
+    "program.graph_mode": (
+        "control_dependencies executing_eagerly group init_scope name_scope no_op"
+    ),
+    "program.host_call": "numpy_function py_function",
     "program.record.signature": "TensorSpec",
 }
 
 # TensorFlow's name -> the module and the name of the function there.
 RENAMED = {
+    "constant_initializer": ("keras.initializers", "Constant"),
     "floordiv": ("ops.elementwise.rounding", "floor_divide"),
     "math_mod": ("ops.elementwise.rounding", "mod"),
     "matrix_square_root": ("ops.linalg.functions", "sqrtm"),
+    "ones_initializer": ("keras.initializers", "Ones"),
     "pow": ("ops.elementwise.powers", "power"),
     "print": ("program.record.effects", "print_tensors"),
+    "random_normal_initializer": ("keras.initializers", "RandomNormal"),
+    "random_uniform_initializer": ("keras.initializers", "RandomUniform"),
     "realdiv": ("ops.elementwise.arithmetic", "divide"),
     "slice": ("ops.indexing.slices_and_masks", "slice_tensor"),
     "truediv": ("ops.elementwise.arithmetic", "divide"),
     "truncatemod": ("ops.elementwise.rounding", "fmod"),
+    "zeros_initializer": ("keras.initializers", "Zeros"),
 }
 
 FUNCTIONS = {
@@ -137,10 +152,10 @@ def load(name: str) -> Any:
         # On first use, so that `import tapegrad` stays cheap.
         return importlib.import_module(f"tapegrad.{name}")
     if name not in FUNCTIONS:
-        raise AttributeError(f"module 'tapegrad' has no attribute {name!r}")
+        raise absence("", name)
     module, defined_as = FUNCTIONS[name]
     # As for namespaces.
     function = getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
     if isinstance(function, type):
         check_class(function, ("__init__",))
-    return check_function(function) if module.startswith("ops.") else function
+    return check_function(function) if module.startswith(("ops.", "logger")) else function

@@ -1,7 +1,8 @@
-"""TensorFlow's `tf.test` names for gradients: compare the analytic Jacobian with differences."""
+"""TensorFlow's `tf.test`: compare gradients with differences, and ask which devices are here."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.config.devices import list_logical_devices
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -16,7 +18,14 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 Matrix = np.ndarray
 
-__all__ = ["compute_gradient", "max_error"]
+__all__ = [
+    "compute_gradient",
+    "gpu_device_name",
+    "is_built_with_cuda",
+    "is_built_with_gpu_support",
+    "is_gpu_available",
+    "max_error",
+]
 
 
 def compute_gradient(
@@ -107,3 +116,50 @@ def _at(f: Callable[..., Any], arguments: list[Tensor], k: int, value: Matrix) -
     moved = list(arguments)
     moved[k] = wrap(host.place_like(value, arguments[k].array))
     return _as_reals(f(*moved).numpy())
+
+
+# Devices
+
+
+def gpu_device_name() -> str:
+    """Return the name of the first visible GPU, which `device` takes, or "" if there is none.
+
+    >>> gpu_device_name() in ("", "/device:GPU:0")
+    True
+    """
+    found = list_logical_devices("GPU")
+    return found[0].name if found else ""
+
+
+def is_gpu_available(
+    cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None
+) -> bool:
+    """Return whether there is a visible GPU; all that tapegrad uses are CUDA GPUs.
+
+    >>> is_gpu_available() == bool(gpu_device_name())
+    True
+    """
+    if min_cuda_compute_capability is not None:
+        raise ArgumentError(
+            "is_gpu_available does not know compute capabilities. Leave out "
+            "min_cuda_compute_capability; tapegrad uses the GPUs that CuPy supports."
+        )
+    return bool(gpu_device_name())
+
+
+def is_built_with_cuda() -> bool:
+    """Return whether CuPy is installed, with which tapegrad uses CUDA GPUs.
+
+    >>> is_built_with_cuda() or not is_gpu_available()
+    True
+    """
+    return importlib.util.find_spec("cupy") is not None
+
+
+def is_built_with_gpu_support() -> bool:
+    """Return whether CuPy is installed, with which tapegrad uses CUDA GPUs.
+
+    >>> is_built_with_gpu_support() == is_built_with_cuda()
+    True
+    """
+    return is_built_with_cuda()

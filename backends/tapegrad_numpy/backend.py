@@ -43,6 +43,10 @@ class TracedMemory:
     def release(self) -> None:
         """Do nothing: NumPy caches no memory."""
 
+    def set_limit(self, most: int | None) -> bool:
+        """NumPy takes memory from the system, which limits a process by its own means."""
+        return False
+
 
 class NumpyBackend:
     """Primitives on NumPy arrays. NumPy scalars (`np.generic`) are treated as 0-d arrays."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-# Prints, and draws by rejection, whose number of attempts depends on the values.
-_ALWAYS = {"act", "random_gamma", "random_gammas", "random_poisson", "random_poissons"}
+# Prints, Python code, and draws by rejection, whose number of attempts depends on the values.
+_ALWAYS = {
+    *("act", "host_call"),
+    *("random_gamma", "random_gammas", "random_poisson", "random_poissons"),
+}
 
 MISSING: dict[str, frozenset[str]] = {
     "numpy": frozenset(_ALWAYS | {"igamma_grad_a", "random_gamma_grad"}),

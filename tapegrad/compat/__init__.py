@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tapegrad.absent import absence
+
 __all__ = ["autograd"]
 
 
@@ -12,4 +14,4 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
-    raise AttributeError(f"module 'tapegrad.compat' has no attribute {name!r}")
+    raise absence("compat", name)

@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+from tapegrad.config.devices import (
+    device_description as get_device_details,
+    get_visible_devices,
+    list_logical_devices,
+    list_physical_devices,
+    set_visible_devices,
+)
+from tapegrad.config.memory import (
+    LogicalDeviceConfiguration as VirtualDeviceConfiguration,
+    get_logical_device_configuration as get_virtual_device_configuration,
+    get_memory_growth,
+    get_memory_info,
+    get_memory_usage,
+    reset_memory_stats,
+    set_logical_device_configuration as set_virtual_device_configuration,
+    set_memory_growth,
+)
 from tapegrad.core.determinism import (
     disable_op_determinism,
     enable_op_determinism,
     is_op_determinism_enabled,
 )
 
-__all__ = ["disable_op_determinism", "enable_op_determinism", "is_op_determinism_enabled"]
+__all__ = [
+    "VirtualDeviceConfiguration",
+    "disable_op_determinism",
+    "enable_op_determinism",
+    "get_device_details",
+    "get_memory_growth",
+    "get_memory_info",
+    "get_memory_usage",
+    "get_virtual_device_configuration",
+    "get_visible_devices",
+    "is_op_determinism_enabled",
+    "list_logical_devices",
+    "list_physical_devices",
+    "reset_memory_stats",
+    "set_memory_growth",
+    "set_virtual_device_configuration",
+    "set_visible_devices",
+]

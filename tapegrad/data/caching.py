@@ -193,7 +193,7 @@ class _FileKeeper:
         handle, self._partial = _new_file(path)
         self._archive = zipfile.ZipFile(os.fdopen(handle, "wb"), "w", zipfile.ZIP_STORED)
         self._forget = weakref.finalize(self, _remove, self._archive, self._partial)
-        self._count = 0
+        self.count = 0
         self._structure: Any = None
 
     def add(self, element: Any) -> None:
@@ -203,11 +203,11 @@ class _FileKeeper:
         elif structure != self._structure:
             raise ArgumentError(
                 "cache to a file needs elements of one structure. Element 0 is "
-                f"{self._structure}, element {self._count} is {structure}."
+                f"{self._structure}, element {self.count} is {structure}."
             )
         for place, leaf in enumerate(nest.flatten(element)):
-            self._write(f"{self._count}.{place}", leaf)
-        self._count += 1
+            self._write(f"{self.count}.{place}", leaf)
+        self.count += 1
 
     def _write(self, name: str, array: np.ndarray) -> None:
         if array.dtype.name == "bfloat16":  # NumPy's files store it as two raw bytes
@@ -216,7 +216,7 @@ class _FileKeeper:
             np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
     def finish(self) -> None:
-        head = {"format": _FORMAT, "count": self._count, "structure": self._structure}
+        head = {"format": _FORMAT, "count": self.count, "structure": self._structure}
         self._write("head", np.asarray(json.dumps(head)))
         underlying: Any = self._archive.fp
         self._archive.close()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
-from tapegrad.data import sources
+from tapegrad.data import saving, sources
 from tapegrad.data.batches import Batch, Padding
 from tapegrad.data.caching import Cache, InFile, InMemory
+from tapegrad.data.carried import Scan, TakeWhile, Unique
 from tapegrad.data.constants import AUTOTUNE, checked_count
 from tapegrad.data.functions import Call
 from tapegrad.data.iterator import Readable
 from tapegrad.data.mapping import Filter, Interleave, Map
-from tapegrad.data.plan import Plan
+from tapegrad.data.mixing import Choose, sampled
+from tapegrad.data.options import Options
+from tapegrad.data.plan import Plan, plan_and_inputs
 from tapegrad.data.selection import Concatenate, Part, Repeat, Zip
 from tapegrad.data.shuffling import Shuffle
 from tapegrad.data.structure import mapped, own_host
@@ -69,21 +73,24 @@ class Dataset(Readable):
     @staticmethod
     def from_generator(
         generator: Callable[..., Iterable[Any]],
-        output_signature: Any = None,
+        output_types: Any = None,
+        output_shapes: Any = None,
         args: Sequence[Any] | None = None,
+        output_signature: Any = None,
         name: str | None = None,
     ) -> Dataset:
         """Make a dataset of the values that a generator yields.
 
-        Each pass calls the generator with `args`. An `output_signature` of TensorSpecs gives the
-        dtypes and shapes that elements must have.
+        Each pass calls the generator with `args`. An `output_signature` of TensorSpecs, or
+        `output_types` and perhaps `output_shapes`, give the dtypes and shapes of the elements.
 
         >>> def squares(count):
         ...     yield from (float(n * n) for n in range(count))
         >>> [float(x) for x in Dataset.from_generator(squares, args=(3,))]
         [0.0, 1.0, 4.0]
         """
-        return Dataset(sources.FromGenerator(generator, output_signature, args))
+        signature = sources.signature(output_types, output_shapes, output_signature)
+        return Dataset(sources.FromGenerator(generator, signature, args))
 
     @staticmethod
     def range(*args: Any, output_type: Any = "int64", name: str | None = None) -> Dataset:
@@ -95,6 +102,38 @@ class Dataset(Readable):
         return Dataset(sources.numbers(args, output_type))
 
     @staticmethod
+    def counter(
+        start: int = 0, step: int = 1, dtype: Any = "int64", name: str | None = None
+    ) -> Dataset:
+        """Make the infinite dataset start, start + step, ...
+
+        >>> [int(n) for n in Dataset.counter(5, 2).take(3)]
+        [5, 7, 9]
+        """
+        first = checked_count(start, "counter", "start", -(2**62))
+        return Dataset(
+            sources.counting(first, checked_count(step, "counter", "step", -(2**62)), dtype)
+        )
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str],
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: None = None,
+    ) -> Dataset:
+        """Make a dataset of the elements that `save` wrote to a folder; they are read on demand.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Dataset.range(3).save(folder)
+        ...     [int(x) for x in Dataset.load(folder)]
+        [0, 1, 2]
+        """
+        _refuse_options("load", compression=compression, reader_func=reader_func)
+        return Dataset(saving.load(path, element_spec))
+
+    @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """Iterate over several datasets in parallel, until one of them ends.
 
@@ -104,6 +143,44 @@ class Dataset(Readable):
         """
         given = datasets if not args else args[0] if len(args) == 1 else args
         return Dataset(Zip(mapped(lambda leaf: _plan_of(leaf, "zip"), given)))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Sequence[Dataset],
+        weights: Any = None,
+        seed: int | None = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: bool | None = None,
+    ) -> Dataset:
+        """Draw each element from one of several datasets, chosen at random by weights.
+
+        The order depends only on the seed: each pass has the same. When a dataset ends, the others
+        go on, unless `stop_on_empty_dataset`.
+
+        >>> small, large = Dataset.range(2), Dataset.range(5, 7)
+        >>> mixed = Dataset.sample_from_datasets([small, large], [0.9, 0.1])
+        >>> sorted(int(x) for x in mixed)
+        [0, 1, 5, 6]
+        """
+        _refuse_options(
+            "sample_from_datasets", rerandomize_each_iteration=rerandomize_each_iteration
+        )
+        plans = [_plan_of(one, "sample_from_datasets") for one in datasets]
+        return Dataset(sampled(plans, weights, seed, stop_on_empty_dataset))
+
+    @staticmethod
+    def choose_from_datasets(
+        datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+    ) -> Dataset:
+        """Take each element from the dataset whose number is next in `choice_dataset`.
+
+        >>> tens, choice = Dataset.range(10, 13), Dataset.from_tensor_slices([1, 0, 1])
+        >>> [int(x) for x in Dataset.choose_from_datasets([Dataset.range(3), tens], choice)]
+        [10, 0, 11]
+        """
+        step = "choose_from_datasets"
+        plans = [_plan_of(one, step) for one in datasets]
+        return Dataset(Choose(step, plans, _plan_of(choice_dataset, step), stop_on_empty_dataset))
 
     # Functions
 
@@ -176,6 +253,28 @@ class Dataset(Readable):
             return _plan_of(call.raw(element), f"The function of {step}")
 
         return Dataset(Interleave(step, self.plan, planned, lengths, workers))
+
+    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+        """Keep the elements before the first for which a function returns false.
+
+        >>> [int(x) for x in Dataset.range(9).take_while(lambda n: n < 3)]
+        [0, 1, 2]
+        """
+        return Dataset(TakeWhile(self.plan, Call("take_while", predicate)))
+
+    def scan(
+        self, initial_state: Any, scan_func: Callable[[Any, Any], Any], name: str | None = None
+    ) -> Dataset:
+        """Map each element by a function that also gets and returns a state.
+
+        The function returns a tuple: the new state and the new element. A pass that resumes calls
+        it again for all earlier elements.
+
+        >>> sums = Dataset.range(4).scan(0, lambda total, n: (total + n, total + n))
+        >>> [int(x) for x in sums]
+        [0, 1, 3, 6]
+        """
+        return Dataset(Scan(self.plan, initial_state, Call("scan", scan_func)))
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Any:
         """Return `transformation_func(self)`.
@@ -260,6 +359,14 @@ class Dataset(Readable):
             raise ArgumentError(f"shard needs an index below num_shards={shards}. Got {first}.")
         return Dataset(Part("shard", self.plan, start=first, stride=shards))
 
+    def unique(self, name: str | None = None) -> Dataset:
+        """Keep each element once, where it first appears; keys of all are kept in memory.
+
+        >>> [int(x) for x in Dataset.from_tensor_slices([3, 1, 3, 2]).unique()]
+        [3, 1, 2]
+        """
+        return Dataset(Unique(self.plan))
+
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """Append the elements of another dataset.
 
@@ -322,6 +429,17 @@ class Dataset(Readable):
         """
         return Dataset(Unbatch(self.plan))
 
+    def rebatch(
+        self, batch_size: int, drop_remainder: bool = False, name: str | None = None
+    ) -> Dataset:
+        """Make batches of another size out of batches.
+
+        >>> [x.tolist() for x in Dataset.range(5).batch(3).rebatch(2)]
+        [[0, 1], [2, 3], [4]]
+        """
+        size = checked_count(batch_size, "rebatch", "batch_size", 1)
+        return Dataset(Batch(Unbatch(self.plan), size, drop_remainder, 0, None))
+
     def window(
         self,
         size: int,
@@ -360,6 +478,76 @@ class Dataset(Readable):
         """
         size = checked_count(buffer_size, "prefetch", "buffer_size", AUTOTUNE)
         return Dataset(Prefetch(self.plan, size))
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        compression: str | None = None,
+        shard_func: None = None,
+        checkpoint_args: None = None,
+    ) -> None:
+        """Write the elements of one pass to a folder, for `load`.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Dataset.range(4).batch(2).save(folder)
+        ...     [x.tolist() for x in Dataset.load(folder)]
+        [[0, 1], [2, 3]]
+        """
+        given = {"compression": compression, "shard_func": shard_func}
+        _refuse_options("save", **given, checkpoint_args=checkpoint_args)
+        saving.save(self.plan, path)
+
+    # One element, options
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """Return the element of a dataset that has exactly one.
+
+        >>> Dataset.range(3).batch(3).get_single_element().tolist()
+        [0, 1, 2]
+        """
+        iterator = iter(self.take(2))
+        found = list(iterator)
+        if len(found) != 1:
+            count = "none" if not found else "more"
+            raise ArgumentError(f"get_single_element needs a dataset of one element. Got {count}.")
+        return found[0]
+
+    def with_options(self, options: Options, name: str | None = None) -> Dataset:
+        """Return this dataset with settings that `options` returns; they change nothing else.
+
+        >>> from tapegrad.data import Options
+        >>> options = Options()
+        >>> options.deterministic = True
+        >>> Dataset.range(3).with_options(options).batch(2).options().deterministic
+        True
+        """
+        if not isinstance(options, Options):
+            raise ArgumentTypeError(
+                f"with_options takes tapegrad.data.Options. Got {type(options).__name__}."
+            )
+        plan = copy.copy(self.plan)
+        plan.options = options if plan.options is None else plan.options.merge(options)
+        return Dataset(plan)
+
+    def options(self) -> Options:
+        """Return the settings of all `with_options` that led to this dataset.
+
+        >>> from tapegrad.data import Options
+        >>> Dataset.range(3).options() == Options()
+        True
+        """
+        merged = Options()
+        for plan in reversed(plan_and_inputs(self.plan)):  # later steps win
+            merged = merged if plan.options is None else merged.merge(plan.options)
+        return merged
+
+
+def _refuse_options(step: str, **given: Any) -> None:
+    """Raise for an option of TensorFlow's that has no meaning here, unless it is the default."""
+    for name, value in given.items():
+        if value:
+            raise ArgumentError(f"{step} does not support {name}. Got {value!r}; leave it out.")
 
 
 def _windowed(elements: Sequence[Any]) -> Dataset:

@@ -12,7 +12,13 @@ from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import is_annotated
 from tapegrad.data.plan import END, Plan, Run, Source, State, plans_with_memory
 from tapegrad.data.structure import Nested, to_numpy, to_tensors
-from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError, TapegradError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    OutOfRangeError,
+    RecordingError,
+    TapegradError,
+)
 from tapegrad.program.record.recording import current_recording
 
 
@@ -63,6 +69,18 @@ class DatasetIterator:
             self.close()
             raise StopIteration
         return to_numpy(element) if self._like is None else to_tensors(element, self._like)
+
+    def get_next(self, name: str | None = None) -> Any:
+        """Return the next element, or raise `errors.OutOfRangeError` after the last one.
+
+        >>> from tapegrad.data import Dataset
+        >>> int(iter(Dataset.range(5, 6)).get_next())
+        5
+        """
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError("The dataset has no more elements: end of sequence.") from None
 
     def state(self) -> State:
         """Return the position of this iterator, in values that JSON can hold.

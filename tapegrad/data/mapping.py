@@ -90,20 +90,22 @@ class _Filtered(Above):
 
     def next(self) -> Any:
         while (element := self._source.next()) is not END:
-            if self._accepts(element):
+            if accepts(self._call, element, "filter"):
                 return element
         return END
 
-    def _accepts(self, element: Any) -> bool:
-        answer = self._call.raw(element)
-        with annotate_errors("filter"):
-            found = to_host(answer, "filter")
-            if getattr(found, "size", 0) != 1:
-                raise ShapeError(
-                    "filter needs a function that returns one boolean per element. "
-                    f"Got {type(answer).__name__} of shape {getattr(found, 'shape', None)}."
-                )
-        return bool(found)
+
+def accepts(call: Call, element: Any, step: str) -> bool:
+    """Return the boolean that a function answers for an element."""
+    answer = call.raw(element)
+    with annotate_errors(step):
+        found = to_host(answer, step)
+        if getattr(found, "size", 0) != 1:
+            raise ShapeError(
+                f"{step} needs a function that returns one boolean per element. "
+                f"Got {type(answer).__name__} of shape {getattr(found, 'shape', None)}."
+            )
+    return bool(found)
 
 
 # Interleave

@@ -152,6 +152,9 @@ class Plan(ABC):
     memory: Any = None
     """State shared by passes: the seed and pass count of a shuffle, or the pass a cache keeps."""
 
+    options: Any = None
+    """What `Dataset.with_options` has set at this step."""
+
     def start(self, run: Run, state: State | None = None) -> Source:
         """Return a source at the start of a pass, or at the position of `state`."""
         if state is not None:

@@ -27,7 +27,7 @@ class Shuffle(Passing):
         super().__init__(plan)
         self._buffer_size = buffer_size
         # Saved with the seed: a seed chosen at random would differ after a restart.
-        self.memory = [_new_seed() if seed is None else seed % 2**64, 0]
+        self.memory = [new_seed() if seed is None else seed % 2**64, 0]
         self._reshuffles = reshuffles
         self._lock = threading.Lock()
 
@@ -58,7 +58,8 @@ class Shuffle(Passing):
             return int(passes)
 
 
-def _new_seed() -> int:
+def new_seed() -> int:
+    """Return a seed drawn from the global generator, for a dataset that was given none."""
     with device("cpu"):
         return int(get_global_generator().make_seeds().numpy()[0, 0]) % 2**64
 

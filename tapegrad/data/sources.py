@@ -54,6 +54,11 @@ class _RandomAccess(Plan):
         return self._rows
 
 
+def random_access(step: str, rows: Rows, spec: Callable[[], Any], size: int | None = None) -> Plan:
+    """Return a plan with the given rows; its size is their number, or a sentinel."""
+    return _RandomAccess(step, rows, spec, size)
+
+
 # Arrays
 
 
@@ -125,14 +130,47 @@ def numbers(args: Sequence[Any], output_type: Any) -> Plan:
     return _RandomAccess("range", _RangeRows(found, dtype.dtype), lambda: TensorSpec((), dtype))
 
 
-def counting(start: int) -> Plan:
-    """Return a plan with all integers from `start` on."""
-    stop = min(sys.maxsize, start + sys.maxsize)  # len() of a longer range fails
-    rows = _RangeRows(range(start, stop), np.dtype("int64"))
-    return _RandomAccess("counting", rows, lambda: TensorSpec((), "int64"), INFINITE_CARDINALITY)
+def counting(start: int, step: int = 1, output_type: Any = "int64") -> Plan:
+    """Return a plan with the integers start, start + step, ... without an end."""
+    if step == 0:
+        raise ArgumentError("counter needs a nonzero step. Got 0.")
+    limit = sys.maxsize if step > 0 else -sys.maxsize
+    count = min(sys.maxsize, (limit - start) // step)  # len() of a longer range fails
+    dtype = as_dtype(output_type)
+    rows = _RangeRows(range(start, start + step * count, step), dtype.dtype)
+    return _RandomAccess("counting", rows, lambda: TensorSpec((), dtype), INFINITE_CARDINALITY)
 
 
 # Generators
+
+_SPECS = (TensorSpec, DatasetSpec)
+
+
+def signature(types: Any, shapes: Any, given: Any) -> Any:
+    """Return the TensorSpecs that dtypes and shapes describe, or the ones that are given."""
+    if types is None:
+        if shapes is not None:
+            raise ArgumentError("from_generator got output_shapes without output_types.")
+        return given
+    if given is not None:
+        raise ArgumentError("from_generator takes output_signature or output_types, not both.")
+    if shapes is None and all(isinstance(leaf, _SPECS) for leaf in nest.flatten(types)):
+        return types  # a signature by position
+    return _spec_of_types(types, shapes)
+
+
+def _spec_of_types(types: Any, shapes: Any) -> Any:
+    if isinstance(types, dict):
+        parts = dict.fromkeys(types) if shapes is None else shapes
+        if not isinstance(parts, dict) or parts.keys() != types.keys():
+            raise ArgumentError(f"output_shapes must have the keys {list(types)}. Got {shapes!r}.")
+        return {key: _spec_of_types(types[key], parts[key]) for key in types}
+    if isinstance(types, list | tuple):
+        parts = [None] * len(types) if shapes is None else shapes
+        if not isinstance(parts, list | tuple) or len(parts) != len(types):
+            raise ArgumentError(f"output_shapes must have {len(types)} entries. Got {shapes!r}.")
+        return tuple(_spec_of_types(one, shape) for one, shape in zip(types, parts))
+    return TensorSpec(shapes, types)
 
 
 class FromGenerator(Plan):
@@ -149,7 +187,7 @@ class FromGenerator(Plan):
                 f"called. Got {type(generator).__name__}; pass a lambda that returns one."
             )
         for spec in nest.flatten(signature if signature is not None else ()):
-            if not isinstance(spec, TensorSpec | DatasetSpec):
+            if not isinstance(spec, _SPECS):
                 raise ArgumentTypeError(
                     "output_signature must be a structure of tapegrad.TensorSpec(shape, dtype). "
                     f"It holds {type(spec).__name__}."

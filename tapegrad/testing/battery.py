@@ -62,6 +62,7 @@ def check_memory(backend: Backend) -> None:
         assert isinstance(memory.description, str)
         memory.release()
         memory.reset_peak()
+        assert isinstance(memory.set_limit(None), bool)
         array = backend.from_host(np.ones(1000), name)
         current, peak = memory.used()
         assert current is None or peak is None or current <= peak

@@ -6,10 +6,12 @@ Each line is `name(parameters)`; a bare name is no function. A star takes severa
 from __future__ import annotations
 
 ROOT = """
+Assert(condition, data, summarize)
 GradientTape(persistent, watch_accessed_variables)
 IndexedSlices(values, indices, dense_shape)
 Module(name)
 Tensor
+TensorArray(dtype, size, dynamic_size, clear_after_read, infer_shape, element_shape)
 TensorShape
 UnconnectedGradients
 Variable(initial_value, trainable, name, dtype, constraint, shape)
@@ -24,6 +26,10 @@ argsort(values, axis, direction, stable)
 as_dtype(type_value)
 asin(x)
 asinh(x)
+assert_equal(x, y, message)
+assert_greater(x, y, message)
+assert_less(x, y, message)
+assert_rank(x, rank, message)
 atan(x)
 atan2(y, x)
 atanh(x)
@@ -46,6 +52,8 @@ complex64
 concat(values, axis)
 cond(pred, true_fn, false_fn)
 constant(value, dtype, shape)
+constant_initializer(value)
+control_dependencies(control_inputs)
 convert_to_tensor(value, dtype, dtype_hint)
 cos(x)
 cosh(x)
@@ -63,6 +71,7 @@ einsum(equation, *)
 ensure_shape(x, shape)
 equal(x, y)
 errors
+executing_eagerly()
 exp(x)
 expand_dims(input, axis)
 eye(num_rows, num_columns, batch_shape, dtype)
@@ -76,18 +85,22 @@ foldr(fn, elems, initializer)
 function(func)
 gather(params, indices, validate_indices, axis, batch_dims)
 gather_nd(params, indices, batch_dims)
+get_logger()
 grad_pass_through(f)
 greater(x, y)
 greater_equal(x, y)
+group(*)
 half
 histogram_fixed_width(values, value_range, nbins, dtype)
 histogram_fixed_width_bins(values, value_range, nbins, dtype)
 identity(input)
 identity_n(input)
+init_scope()
 int16
 int32
 int64
 int8
+io
 is_tensor(x)
 less(x, y)
 less_equal(x, y)
@@ -104,19 +117,26 @@ maximum(x, y)
 meshgrid(*, indexing)
 minimum(x, y)
 multiply(x, y)
+name_scope(name)
 negative(x)
 nest
 newaxis
 nn
+no_op()
 norm(tensor, ord, axis, keepdims)
 not_equal(x, y)
+numpy_function(func, inp, Tout, stateful)
 one_hot(indices, depth, on_value, off_value, axis, dtype)
 ones(shape, dtype)
+ones_initializer()
 ones_like(input, dtype)
 optimizers
 pad(tensor, paddings, mode, constant_values)
 pow(x, y)
+py_function(func, inp, Tout)
 random
+random_normal_initializer(mean, stddev, seed)
+random_uniform_initializer(minval, maxval, seed)
 range(start, limit, delta, dtype)
 rank(input)
 realdiv(x, y)
@@ -185,9 +205,11 @@ unique_with_counts(x, out_idx)
 unravel_index(indices, dims)
 unstack(value, num, axis)
 vectorized_map(fn, elems, fallback_to_while_loop)
+version
 where(condition, x, y)
 while_loop(cond, body, loop_vars, maximum_iterations)
 zeros(shape, dtype)
+zeros_initializer()
 zeros_like(input, dtype)
 """
 

@@ -170,3 +170,23 @@ def test_a_gradient_without_room_says_so_and_works_with_room() -> None:
         pool.set_limit(size=limit)
 
     np.testing.assert_allclose(tape.gradient(y, w)[:2].numpy(), 0.5 * np.exp(0.5), rtol=1e-6)
+
+
+# Limits
+
+
+def test_a_memory_limit_is_that_of_the_pool_and_can_be_removed() -> None:
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    pool = cupy.get_default_memory_pool()
+    most = pool.used_bytes() // MEGABYTE + 64
+    tf.config.set_logical_device_configuration(
+        gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=most)]
+    )
+    try:
+        assert pool.get_limit() == most * MEGABYTE
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            tf.zeros((64 * MEGABYTE,))
+    finally:
+        tf.config.set_logical_device_configuration(gpu, None)
+    assert pool.get_limit() == 0
+    assert tf.zeros((64 * MEGABYTE,)).shape == (64 * MEGABYTE,)

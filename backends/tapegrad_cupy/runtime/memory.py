@@ -107,6 +107,11 @@ class CudaMemory:
         with cupy.cuda.Device(self._number):
             cupy.get_default_memory_pool().free_all_blocks()
 
+    def set_limit(self, most: int | None) -> bool:
+        with cupy.cuda.Device(self._number):
+            cupy.get_default_memory_pool().set_limit(size=most or 0)  # CuPy: 0 for no limit
+        return True
+
 
 # From the host
 

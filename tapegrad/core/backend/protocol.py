@@ -61,6 +61,9 @@ class Memory(Protocol):
     def release(self) -> None:
         """Give back what is cached but not in use, because an operation found no room."""
 
+    def set_limit(self, most: int | None) -> bool:
+        """Let arrays take at most this many bytes (None: all); return whether that is possible."""
+
 
 class Backend(Protocol):
     """What every backend provides. `tapegrad.testing.check_backend` tests all of it."""

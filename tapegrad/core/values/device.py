@@ -1,10 +1,13 @@
-"""The device of new tensors: `device(...)`, the default device and device names."""
+"""The device of new tensors: `device(...)`, the default device and device names.
+
+Devices can be hidden, and a GPU that is not here can be replaced by another device: `tf.config`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -17,19 +20,25 @@ _PREFERENCE = ("cupy", "numpy")
 _BACKEND_OF_KIND = {"cpu": "numpy", "cuda": "cupy"}
 _placement: ContextVar[str | None] = ContextVar("tapegrad_device", default=None)
 _default: list[str] = []
+_hidden: set[str] = set()
+_SETTINGS = {"soft": True}
+_PREFIX = r"/?(?:job:\w+/replica:\d+/task:\d+/)?(?:physical_device:|device:)?"
+"""What TensorFlow writes before the kind of a device."""
 
 
 @contextmanager
 def device(device_name: str | None) -> Iterator[None]:
     """Place the tensors created in this block on the named device.
 
-    TensorFlow's names ("/GPU:0", "CPU:0") are accepted; None changes nothing.
+    TensorFlow's names ("/GPU:0", "CPU:0") are accepted; None changes nothing. With soft placement,
+    which is the default, "/GPU:0" is the best other device where there is no such GPU, with one
+    warning; "cuda:0" always means this device. See `config.set_soft_device_placement`.
 
     >>> with device("cpu"):
     ...     current_device()
     'cpu'
     """
-    chosen = _placement.get() if device_name is None else resolve_device(device_name)
+    chosen = _placement.get() if device_name is None else _placed(device_name)
     token = _placement.set(chosen)
     try:
         yield
@@ -51,7 +60,8 @@ def default_device() -> str:
     """Return the device outside `device(...)` blocks: TAPEGRAD_DEVICE, or else the best one."""
     if not _default:
         wanted = os.environ.get("TAPEGRAD_DEVICE")
-        _default.append(resolve_device(wanted) if wanted else _best_device())
+        found = resolve_device(wanted, among_hidden=True) if wanted else _best_device()
+        _default.append(_best_device() if found in _hidden else found)
     return _default[0]
 
 
@@ -63,9 +73,16 @@ def reset_default_device() -> None:
 def list_devices() -> list[str]:
     """Return the names of all usable devices, best first.
 
+    Devices that `config.set_visible_devices` hides are not among them.
+
     >>> "cpu" in list_devices()
     True
     """
+    return [name for name in all_devices() if name not in _hidden]
+
+
+def all_devices() -> list[str]:
+    """Return the names of the devices of this machine, best first, with those that are hidden."""
     names: list[str] = []
     for backend in backend_names():
         try:
@@ -75,11 +92,47 @@ def list_devices() -> list[str]:
     return sorted(names, key=lambda name: name == "cpu")
 
 
-def resolve_device(name: str) -> str:
+def hide_devices(names: Iterable[str]) -> None:
+    """Let no new tensor be placed on these devices, and on all others again."""
+    hidden = set(names)
+    if hidden.issuperset(all_devices()):
+        raise DeviceError("At least one device must stay visible. Got none.")
+    _hidden.clear()
+    _hidden.update(hidden)
+    reset_default_device()
+
+
+def set_soft_placement(is_soft: bool) -> None:
+    """Set whether `device("/GPU:0")` takes another device where there is no such GPU."""
+    _SETTINGS["soft"] = is_soft
+
+
+def is_placement_soft() -> bool:
+    """Return whether `device("/GPU:0")` takes another device where there is no such GPU."""
+    return _SETTINGS["soft"]
+
+
+def _placed(name: str) -> str:
+    """Return the device that a `device` block names, or the one that replaces a missing GPU."""
+    try:
+        return resolve_device(name)
+    except (DeviceError, BackendUnavailableError):
+        is_gpu = re.fullmatch(rf"{_PREFIX}GPU(:\d+)?", str(name), re.IGNORECASE)
+        if not is_gpu or not is_placement_soft():
+            raise
+        found = default_device()
+        warn_once(
+            f"There is no device {name!r} here, so {found!r} is used. To get an error instead, "
+            "call tapegrad.config.set_soft_device_placement(False)."
+        )
+        return found
+
+
+def resolve_device(name: str, among_hidden: bool = False) -> str:
     """Return the canonical name of a usable device, or raise an error that lists them."""
     if not isinstance(name, str):
         raise DeviceError(f"A device is named by a string like 'cpu' or 'cuda:0'. Got {name!r}.")
-    match = re.fullmatch(r"/?(?:device:)?([a-zA-Z_]+)(?::(\d+))?", name)
+    match = re.fullmatch(rf"{_PREFIX}([a-zA-Z_]+)(?::(\d+))?", name)
     if match is None:
         raise DeviceError(f"{name!r} is not a device name. Use one of: {_known()}.")
     kind = {"gpu": "cuda"}.get(match[1].lower(), match[1].lower())
@@ -87,9 +140,18 @@ def resolve_device(name: str) -> str:
         raise DeviceError(f"There is no device {name!r}. Use one of: {_known()}.")
     backend = backend_for(kind)
     wanted = kind if match[2] is None else f"{kind}:{match[2]}"
-    for usable in backend.devices():
-        if wanted in (usable, usable.partition(":")[0], f"{usable}:0"):
+    fitting = [
+        usable
+        for usable in backend.devices()
+        if wanted in (usable, usable.partition(":")[0], f"{usable}:0")
+    ]
+    for usable in fitting:
+        if among_hidden or usable not in _hidden:
             return usable
+    if fitting:
+        raise DeviceError(
+            f"config.set_visible_devices hides the device {name!r}. Use one of: {_known()}."
+        )
     raise DeviceError(f"There is no device {name!r} here. Use one of: {_known()}.")
 
 
@@ -106,9 +168,13 @@ def _known() -> str:
 def _best_device() -> str:
     for name in _PREFERENCE:
         try:
-            return get_backend(name).devices()[0]
+            visible = [found for found in get_backend(name).devices() if found not in _hidden]
+            if visible:
+                return visible[0]
         except BackendBrokenError as error:
             warn_once(f"CUDA is not used, so tensors are placed on the CPU. {error}")
         except BackendUnavailableError:
             continue
+    if _hidden:
+        return list_devices()[0]
     raise BackendUnavailableError("No backend can run here, not even NumPy's. Reinstall tapegrad.")

@@ -19,6 +19,7 @@ from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
 from tapegrad.ops.control.loops import Structure, is_recording, loop, recorded_while
+from tapegrad.ops.control.tensor_array import with_shape_of
 from tapegrad.ops.shape.joining import concat
 
 MOST_ROUNDS = 256
@@ -208,7 +209,11 @@ def _as_one_call(
     """Record the loop as one call, or return None if that is impossible."""
 
     def next_leaves(leaves: list[Any]) -> list[Any]:
-        return nest.flatten(_next_values(body, tuple(nest.pack_sequence_as(values, leaves))))
+        new = _next_values(body, tuple(nest.pack_sequence_as(values, leaves)))
+        found = nest.flatten(new)
+        if len(found) != len(leaves):
+            raise _GrownError(new)
+        return found
 
     def go_on(leaves: list[Any]) -> Any:
         return cond(*nest.pack_sequence_as(values, leaves))
@@ -216,8 +221,26 @@ def _as_one_call(
     leaves = nest.flatten(values)
     if any(not hasattr(leaf, "dtype") and type(leaf) not in NUMBERS for leaf in leaves):
         return None
-    found = recorded_while(go_on, next_leaves, leaves, condition, most)
+    try:
+        found = recorded_while(go_on, next_leaves, leaves, condition, most)
+    except _GrownError as grown:
+        shaped = tuple([with_shape_of(old, new) for old, new in zip(values, grown.values)])
+        if len(nest.flatten(shaped)) != len(nest.flatten(grown.values)):
+            raise ArgumentError(
+                f"The body of while_loop at {call_site()} must return values of the structure that "
+                f"it gets. It gets {len(leaves)} tensors and returns "
+                f"{len(nest.flatten(grown.values))}."
+            ) from None
+        return _as_one_call(cond, body, shaped, condition, most)
     return None if found is None else tuple(nest.pack_sequence_as(values, found))
+
+
+class _GrownError(Exception):
+    """The body of a loop returned more tensors than it got, e.g. wrote to an empty TensorArray."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.values = values
 
 
 def _masked_iterations(

@@ -19,12 +19,13 @@ NAME = "strict:0"
 
 
 class StrictMemory:
-    """Memory that is not counted; `released` counts calls of `release`."""
+    """Memory that is not counted; `released` counts calls of `release`, `limit` is only kept."""
 
     description = "array_api_strict in place of a GPU"
 
     def __init__(self) -> None:
         self.released = 0
+        self.limit: int | None = None
 
     def libraries(self) -> list[tuple[str, str]]:
         return []
@@ -40,6 +41,10 @@ class StrictMemory:
 
     def release(self) -> None:
         self.released += 1
+
+    def set_limit(self, most: int | None) -> bool:
+        self.limit = most
+        return True
 
 
 class StrictBackend:

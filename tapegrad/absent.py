@@ -1,0 +1,125 @@
+"""Names of TensorFlow that tapegrad does not have, each with what it offers instead.
+
+The AttributeError for such a name says so.
+"""
+
+from __future__ import annotations
+
+_STRINGS = (
+    "Tensors hold numbers. Use Python's str methods on the host, and keras.layers or a dictionary "
+    "to turn words into integers."
+)
+_RAGGED = (
+    "There are no ragged tensors. Pad sequences with keras.utils.pad_sequences or "
+    "Dataset.padded_batch, and mask them with tapegrad.sequence_mask."
+)
+_SPARSE = (
+    "Sparse matrices are in tapegrad.scipy.sparse, with gradients; gradients of gathers are "
+    "tapegrad.IndexedSlices."
+)
+_SAVING = (
+    "Use keras.Model.save and keras.models.load_model for models, and tapegrad.train.Checkpoint "
+    "for variables."
+)
+_SESSIONS = (
+    "Functions run at once, and tapegrad.function compiles them; there are no graphs, sessions and "
+    "placeholders."
+)
+_RECORDS = (
+    "TFRecord files are not read. Use Dataset.from_tensor_slices, also with np.memmap arrays, "
+    "Dataset.from_generator, or Dataset.save and Dataset.load."
+)
+_PYTHON_LIST = (
+    "Use a Python list or collections.deque; tapegrad.TensorArray works in recorded loops."
+)
+_LOOKUP = "Use a Python dictionary, or tapegrad.searchsorted and tapegrad.gather on sorted keys."
+_PROCESSES = (
+    "One process uses one device at a time; choose it with tapegrad.device. For several GPUs, "
+    "start one process per GPU, each with CUDA_VISIBLE_DEVICES."
+)
+
+ABSENT = {
+    "AggregationMethod": "Gradients are always added.",
+    "CriticalSection": "Variable.assign_add and the like are atomic; else use threading.Lock.",
+    "Graph": _SESSIONS,
+    "Operation": _SESSIONS,
+    "OptionalSpec": "Use None for a value that is missing.",
+    "RaggedTensor": _RAGGED,
+    "RaggedTensorSpec": _RAGGED,
+    "RegisterGradient": "Use tapegrad.custom_gradient.",
+    "Session": _SESSIONS,
+    "SparseTensor": _SPARSE,
+    "SparseTensorSpec": _SPARSE,
+    "TypeSpec": "Use tapegrad.TensorSpec.",
+    "VariableAggregation": _PROCESSES,
+    "VariableSynchronization": _PROCESSES,
+    "as_string": "Use str(x.numpy()) on the host.",
+    "audio": "Read sound with scipy.io.wavfile; spectra are in tapegrad.signal.",
+    "autograph": (
+        "tapegrad.function records calls. Use tapegrad.cond and tapegrad.while_loop for decisions "
+        "on tensors."
+    ),
+    "compat.v1": _SESSIONS,
+    "data.CsvDataset": "Read the file with NumPy; Dataset.from_tensor_slices takes arrays.",
+    "data.FixedLengthRecordDataset": "Dataset.from_tensor_slices takes np.memmap arrays.",
+    "data.TFRecordDataset": _RECORDS,
+    "data.TextLineDataset": "Read the lines with Python; tensors hold numbers.",
+    "data.experimental.make_csv_dataset": (
+        "Read the file with NumPy; Dataset.from_tensor_slices takes dictionaries of arrays."
+    ),
+    "distribute": _PROCESSES,
+    "edit_distance": _STRINGS,
+    "estimator": "Use keras.Model with fit and evaluate.",
+    "feature_column": "Use the layers of keras for preprocessing.",
+    "get_static_value": "x.numpy() returns the value of a tensor.",
+    "graph_util": _SESSIONS,
+    "gradients": "Use tapegrad.GradientTape, or tapegrad.grad.",
+    "hessians": "Use tapegrad.hessian.",
+    "io.FixedLenFeature": _RECORDS,
+    "io.TFRecordOptions": _RECORDS,
+    "io.TFRecordWriter": _RECORDS,
+    "io.VarLenFeature": _RECORDS,
+    "io.decode_csv": "Read the file with NumPy or pandas.",
+    "io.decode_raw": "Use np.frombuffer.",
+    "io.parse_example": _RECORDS,
+    "io.parse_single_example": _RECORDS,
+    "io.parse_tensor": "Use np.load.",
+    "io.serialize_tensor": "Use np.save.",
+    "layers": "Use tapegrad.keras.layers.",
+    "lite": _SAVING,
+    "load_library": "Functions in C and CUDA are added with tapegrad.extend.",
+    "load_op_library": "Functions in C and CUDA are added with tapegrad.extend.",
+    "lookup": _LOOKUP,
+    "mlir": "`explain()` of a tapegrad.function says what was compiled.",
+    "placeholder": _SESSIONS,
+    "profiler": "`explain()` of a tapegrad.function says what was compiled and how long that took.",
+    "quantization": "Use float16 or bfloat16; see docs/dtypes.md.",
+    "queue": _PYTHON_LIST,
+    "ragged": _RAGGED,
+    "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
+    "saved_model": _SAVING,
+    "sets": "Use tapegrad.unique, or Python's sets on the host.",
+    "sparse": _SPARSE,
+    "string": _STRINGS,
+    "string_to_hash_bucket": _STRINGS,
+    "strings": _STRINGS,
+    "summary": "keras.callbacks.TensorBoard writes files for TensorBoard.",
+    "sysconfig": "Backends are Python packages; see docs/backends.md.",
+    "tables_initializer": _SESSIONS,
+    "tpu": "Devices are CPUs and CUDA GPUs.",
+    "types": "Use tapegrad.Tensor and numpy.typing.ArrayLike in annotations.",
+    "variable_creator_scope": "Make variables directly; keras layers have add_weight.",
+    "xla": "tapegrad.function compiles functions.",
+}
+
+
+def absence(place: str, name: str) -> AttributeError:
+    """Return the error for a name that a module of tapegrad does not have.
+
+    >>> str(absence("", "ragged")).startswith("module 'tapegrad' has no attribute 'ragged'. There")
+    True
+    """
+    module = f"tapegrad.{place}" if place else "tapegrad"
+    offered = ABSENT.get(f"{place}.{name}" if place else name)
+    message = f"module {module!r} has no attribute {name!r}"
+    return AttributeError(f"{message}. {offered}" if offered else message)
