@@ -14,10 +14,10 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.config import floatx
-from tapegrad.keras.layers.interpolation import kernel_names, resized
 from tapegrad.keras.utils.pillow import opened, pillow, resampling
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import constant
+from tapegrad.ops.image.interpolation import kernel_names, resized
 
 _FORMATS = ("channels_last", "channels_first")
 INTERPOLATIONS = ("nearest", *kernel_names())
