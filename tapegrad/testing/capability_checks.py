@@ -127,6 +127,28 @@ def check_loops(part: LoopCompiler, on_device: Placed) -> None:
     assert source is None or isinstance(source, str)
     if part.joins:
         _check_joined_loops(part, on_device)
+    if part.takes_stages(3, 4):
+        _check_stages(part, on_device)
+
+
+def _check_stages(part: LoopCompiler, on_device: Placed) -> None:
+    """A softmax and the logarithm of its denominator, which is stored once per row."""
+    a, largest, total = (array_input(place, _F8) for place in range(3))
+    shifted = EXPRESSIONS.xp.exp(a - largest)
+    stages = (
+        LoopOutput(a, (3,), "maximum", (1,)),
+        LoopOutput(shifted, (3,), "add", (1,)),
+    )
+    outputs = (
+        LoopOutput(shifted / total, (3, 4)),
+        LoopOutput(EXPRESSIONS.xp.log(total), (3,), axes=(1,)),
+    )
+    loop = Loop((3, 4), (LoopInput((3, 4), (3, 4), _F8),), outputs, stages)
+    (run,) = part.compile([loop])
+    assert run is not None, "A loop with stages over float64 arrays must compile."
+    terms = np.exp(_A - _A.max(1, keepdims=True))
+    expected = [terms / terms.sum(1, keepdims=True), np.log(terms.sum(1))]
+    _same_results(run([on_device(_A)], [None] * 2), expected, on_device, "a loop with stages")
 
 
 def _sample_loop() -> Loop:

@@ -100,6 +100,24 @@ def test_a_part_that_computes_something_wrong_is_noticed(name: str, strict: Any)
         check_capabilities(strict, broken)
 
 
+def test_loops_whose_later_passes_are_wrong_are_noticed(strict: Any) -> None:
+    right = strict.capabilities().loops
+
+    class Loops(type(right)):  # type: ignore[misc]
+        def compile(self, loops: Any) -> list[Any]:
+            # The sum is not of the shifted exponentials.
+            wrong = [
+                replace(loop, stages=(loop.stages[0], loop.stages[0]))
+                if getattr(loop, "stages", ())
+                else loop
+                for loop in loops
+            ]
+            return list(right.compile(wrong))
+
+    with pytest.raises(AssertionError, match="a loop with stages differs"):
+        check_capabilities(strict, replace(NO_CAPABILITIES, loops=Loops()))
+
+
 class Updates:
     """Steps of gradient descent, moving averages and clipping, in NumPy."""
 

@@ -103,10 +103,16 @@ class LoopCompiler(Protocol):
 
     @property
     def definitions(self) -> Collection[str]:
-        """Primitives that reduce rows and that loops compute faster by their definitions."""
+        """Primitives that are replaced by the operations that they consist of, such as "softmax".
+
+        Loops then compute these together with the calls around them.
+        """
 
     def takes_stages(self, rows: int, length: int) -> bool:
-        """Whether loops with stages over so many rows of this length are faster than several."""
+        """Whether `compile` accepts loops with stages for so many rows of this length.
+
+        It should be true where one such loop is faster than several loops without stages.
+        """
 
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.

@@ -21,14 +21,16 @@ from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 
 DTYPES = ("float32", "float64")
-"""Half precision is left to kernels that round once."""
+"""The dtypes of reductions that are replaced.
 
+Kernels of named functions compute half precision in single precision and round once.
+"""
 
 BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update"})
-"""Functions whose definitions have no reductions."""
+"""Functions whose definitions reduce no rows."""
 
 MOST_PER_ROW = 4
-"""The most rows of an embedding per row of its gradient for which all of it is updated."""
+"""An embedding is updated as a whole if it has at most so many rows per row of its gradient."""
 
 
 def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
