@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import array_api_strict as xp
@@ -10,6 +11,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.ops.convolution import sequences
+from tapegrad.ops.fourier.frames import cut_frames
 
 
 def draw(size: int, kind: str, seed: int) -> np.ndarray:
@@ -32,6 +34,29 @@ def test_blocks_and_transforms_give_the_sums(
 
     expected = [np.sum(x[n : n + 4] * w) for n in range(20)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_blocks_of_a_stack_hold_fewer_results_of_each_sequence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequences, "BLOCK", 40)
+    stored: list[int] = []
+
+    def cut(*args: Any, **params: Any) -> Any:
+        frames = cut_frames(*args, **params)
+        stored.append(math.prod(frames.shape))
+        return frames
+
+    monkeypatch.setattr(sequences, "cut_frames", cut)
+    x, w = draw(69, "real", 0).reshape(3, 23), draw(12, "real", 1).reshape(3, 4)
+    kernel: Any = sequences.sliding_dot_p.generic_kernel(xp)
+
+    found = np.asarray(kernel(xp.asarray(x), xp.asarray(w)))
+
+    assert max(stored) <= 40
+    for own, x_own, w_own in zip(found, x, w):
+        expected = [np.sum(x_own[n : n + 4] * w_own) for n in range(20)]
+        np.testing.assert_allclose(own, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_gradients_of_a_long_signal_and_a_short_filter_need_little_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tapegrad.core.primitive.operand import common_operands
@@ -13,10 +14,10 @@ from tapegrad.ops.products.primitives import conjugate
 from tapegrad.ops.shape.primitives import broadcast_p
 
 BLOCK = 1 << 24
-"""The most products of a block of results; they are stored before they are added."""
+"""The most products, of all sequences, that are stored before they are added."""
 
 DIRECT = 1 << 30
-"""The most products that are computed one by one; more of them by Fourier transforms."""
+"""The most products of a pair that are computed one by one. More of them need transforms."""
 
 
 def _sliding_dot(xp: Any, x: Any, w: Any) -> Any:
@@ -25,7 +26,7 @@ def _sliding_dot(xp: Any, x: Any, w: Any) -> Any:
     count = x.shape[-1] - m + 1
     if count * m > DIRECT and xp.isdtype(x.dtype, ("real floating", "complex floating")):
         return _by_transforms(xp, x, w)
-    size = max(1, BLOCK // m)
+    size = max(1, BLOCK // (m * max(1, prod(x.shape[:-1]))))
     parts = [
         xp.matmul(
             cut_frames(xp, x[..., start : min(start + size, count) + m - 1], length=m, step=1),
