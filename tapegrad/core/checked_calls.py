@@ -13,7 +13,7 @@ that look functions up by identity (activations, recorded operations, pickles) w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -33,6 +33,7 @@ from tapegrad.core.argument_checks import (
     refuse,
 )
 from tapegrad.core.failed_calls import explained
+from tapegrad.core.symbolic_calls import Answer, symbolic_answer
 
 _BY_ANNOTATION = {
     "int": INTEGER,
@@ -149,7 +150,7 @@ def check_function(function: Any) -> Any:
     inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     inner.__dict__.update(function.__dict__)
     names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
-    function.__globals__.update(names)
+    function.__globals__.update(names, _symbolic=_symbolic)
     function.__code__ = _checking_code(function, number)
     _FUNCTIONS[number] = function
     _checked.add(function)
@@ -181,6 +182,22 @@ def check_kind(number: int, name: str, value: Any) -> None:
     if value is default or any([kind.accepts(value) for kind in kinds]):
         return
     refuse(_title(function), name, value, words)
+
+
+def _symbolic(number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Answer | None:
+    """Return the result of a function of tensors that got symbolic values, or None."""
+    function = _FUNCTIONS[number]
+    is_of_tensors = function.__module__.startswith(_OF_TENSORS) and "." not in function.__qualname__
+    return symbolic_answer(function, args, kwargs) if is_of_tensors else None
+
+
+_OF_TENSORS = (
+    "tapegrad.ops",
+    "tapegrad.numpy",
+    "tapegrad.keras.activations",
+    "tapegrad.special_functions",
+)
+"""Modules whose functions compute tensors, so that a call on symbolic values can be made later."""
 
 
 def _title(function: Any) -> str:
@@ -290,7 +307,10 @@ def _template(
         "  try:",
         f"    return _unchecked({', '.join(given)})",
         "  except Exception as _error:",
-        f"    _other = _explained(_unchecked, ({args}{',' if args else ''}), {{{kwargs}}}, _error)",
+        f"    _args, _kwargs = ({args}{',' if args else ''}), {{{kwargs}}}",
+        f"    _answer = _symbolic({_PLACE}, _args, _kwargs)",
+        "    if _answer is not None: return _answer.value",
+        "    _other = _explained(_unchecked, _args, _kwargs, _error)",
         "    if _other is None: raise",
         "    raise _other from _error",
     ]

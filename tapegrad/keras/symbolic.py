@@ -61,6 +61,11 @@ class KerasTensor:
             "a Lambda layer, or into the `call` of a layer."
         )
 
+    def called_later(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Return the symbolic result of a function of tensors; see core/symbolic_calls.py."""
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        return apply(function, *args, options=given)
+
     def __getitem__(self, index: Any) -> Any:
         return apply(operator.getitem, self, index)
 

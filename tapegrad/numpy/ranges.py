@@ -21,8 +21,7 @@ from tapegrad.ops.shape.joining import concat
 
 
 def arange(
-    start: Any,
-    /,
+    start: Any = None,
     stop: Any = None,
     step: Any = 1,
     *args: Any,
@@ -36,8 +35,10 @@ def arange(
     ([0, 1, 2], [1.0, 1.5])
     """
     kind = args[0] if args else dtype
-    if stop is None:
-        start, stop = 0, start
+    if start is None and stop is None:
+        raise ArgumentTypeError("arange needs a stop. Got neither start nor stop.")
+    if stop is None or start is None:
+        start, stop = 0, start if stop is None else stop
     # The numbers depend on start and step, whose derivatives are lost: tapes warn of `asarray`.
     start, step = [np.asarray(x) if isinstance(x, Tensor) else x for x in (start, step)]
     ends = [start, stop.numpy() if isinstance(stop, Tensor) else stop, step]

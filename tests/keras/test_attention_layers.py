@@ -205,6 +205,32 @@ def test_an_axis_before_the_sequence_is_another_batch() -> None:
     assert_close(scores, expected[1].reshape(2, 3, 2, 5, 5))
 
 
+@pytest.mark.parametrize("axes", [None, (1, 2), (-2, -3)])
+def test_several_axes_are_one_sequence(axes: Any) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 3, 5, 4))
+    layer = MultiHeadAttention(2, 3, attention_axes=axes, dtype="float64")
+    with_weights(layer, x, x)
+    mask = np.random.default_rng(4).random((2, 3, 5, 3, 5)) < 0.7
+
+    output, scores = layer(x, x, attention_mask=mask, return_attention_scores=True)
+
+    flat = x.reshape(2, 15, 4)
+    expected = numpy_heads(layer, flat, flat, flat, mask.reshape(2, 15, 15))
+    assert_close(output, expected[0].reshape(2, 3, 5, 4))
+    assert_close(scores, expected[1].reshape(2, 2, 3, 5, 3, 5))
+    assert layer(Input((3, 5, 4)), Input((3, 5, 4))).shape == (None, 3, 5, 4)
+
+
+def test_the_first_of_two_axes_attends_within_each_of_the_others() -> None:
+    x = np.random.default_rng(3).normal(size=(2, 3, 5, 4))
+    layer = MultiHeadAttention(2, 3, attention_axes=1, dtype="float64")
+    with_weights(layer, x, x)
+
+    flat, everything = x.swapaxes(1, 2).reshape(10, 3, 4), np.ones((10, 3, 3), bool)
+    expected = numpy_heads(layer, flat, flat, flat, everything)[0]
+    assert_close(layer(x, x), expected.reshape(2, 5, 3, 4).swapaxes(1, 2))
+
+
 def test_weights_have_the_shapes_of_keras() -> None:
     heads = with_weights(MultiHeadAttention(2, 3, 5), QUERY, VALUE, KEY)
     groups = with_weights(GroupQueryAttention(3, 4, 2, use_bias=False), QUERY, VALUE)
@@ -379,8 +405,10 @@ def test_rotary_positions_along_other_axes() -> None:
         (lambda: MultiHeadAttention(0, 3), r"takes a positive num_heads. Got 0"),
         (lambda: MultiHeadAttention(2, 3, dropout=1.0), r"dropout of at least 0.*Got 1.0"),
         (lambda: MultiHeadAttention(2, 3, sliding_window=0), r"positive sliding_window.*Got 0"),
-        (lambda: MultiHeadAttention(2, 3, attention_axes=(1, 2)), r"along one axis.*\(1, 2\)"),
-        (lambda: MultiHeadAttention(2, 3)(QUERY[None], QUERY[None]), r"axes must be 2"),
+        (
+            lambda: MultiHeadAttention(2, 3, attention_axes=3)(QUERY[None], QUERY[None]),
+            r"between the batch and the features.*axes=3",
+        ),
         (lambda: MultiHeadAttention(2, 3)(QUERY, VALUE, KEY[:, :5]), r"Got \(2, 5, 4\), \(2, 6"),
         (lambda: MultiHeadAttention(2, 3)(QUERY, VALUE[:1]), r"query and value with equal sizes"),
         (lambda: GroupQueryAttention(3, 4, 3), r"must divide its num_query_heads. Got 3 and 4"),

@@ -36,6 +36,7 @@ from tapegrad.core.recorder import (
     note_cut,
     notify,
 )
+from tapegrad.core.symbolic_calls import symbolic_answer
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.shared import mark_views
@@ -292,16 +293,29 @@ def bind_any(primitive: Primitive, args: Any, params: dict[str, Any]) -> Any:
         if type(arg) in INTERPRETERS:
             return INTERPRETERS[type(arg)](primitive, args, params)
     try:
-        args = _as_operands(primitive, args)
+        tensors = _as_operands(primitive, args)
     except ArgumentTypeError as error:
+        answer = symbolic_answer(_with_params(primitive, params), args, {})
+        if answer is not None:
+            return answer.value
         raise ArgumentTypeError(f"{primitive.name} cannot take this operand. {error}") from error
-    operands = [arg.array if isinstance(arg, Tensor) else arg for arg in args]
-    nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in args])
+    operands = [arg.array if isinstance(arg, Tensor) else arg for arg in tensors]
+    nodes = tuple([arg.node if isinstance(arg, Tensor) else None for arg in tensors])
     result = execute(primitive, operands, nodes, params)
-    shared = [arg for arg in args if type(arg) is SharedTensor]
+    shared = [arg for arg in tensors if type(arg) is SharedTensor]
     if shared:
         mark_views(result, shared)
     return result
+
+
+def _with_params(primitive: Primitive, params: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function of operands that applies a primitive with these params."""
+
+    def call(*args: Any) -> Any:
+        return bind_any(primitive, args, params)
+
+    call.__name__ = primitive.name
+    return call
 
 
 def _all_raw(args: Sequence[Any]) -> bool:

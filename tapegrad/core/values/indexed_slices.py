@@ -28,7 +28,7 @@ class IndexedSlices:
 
     __slots__ = ("dense_shape", "indices", "values")
 
-    def __init__(self, values: Any, indices: Any, dense_shape: Any) -> None:
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         self.values: Tensor = _converted(values)
         self.indices: Tensor = _converted(indices)
         self.dense_shape = TensorShape(dense_shape)

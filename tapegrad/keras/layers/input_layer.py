@@ -26,8 +26,13 @@ class InputLayer(Layer):
         dtype: Any = None,
         batch_shape: Sequence[int | None] | None = None,
         name: str | None = None,
+        input_shape: Sequence[int | None] | None = None,
+        batch_input_shape: Sequence[int | None] | None = None,
     ) -> None:
         super().__init__(name=name)
+        # The names before Keras 3.
+        shape = input_shape if shape is None else shape
+        batch_shape = batch_input_shape if batch_shape is None else batch_shape
         if (shape is None) == (batch_shape is None):
             raise ArgumentError(
                 "Input takes either the shape of one example, as `shape`, or that of a batch, as "

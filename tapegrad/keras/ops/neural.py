@@ -199,6 +199,9 @@ def one_hot(
     """
     if sparse:
         raise ArgumentError("keras.ops.one_hot returns dense tensors. Use sparse=False.")
+    x = convert_to_tensor(x)
+    if x.dtype.is_floating:
+        x = cast(x, "int32")  # labels read from a file are often floats; Keras rounds them down
     return creation.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")
 
 

@@ -120,6 +120,31 @@ class HeadedAttention(Layer):
     ) -> Any:
         key = value if key is None else key
         self._check_shapes(query.shape, value.shape, key.shape)
+        return self._attend(
+            query,
+            value,
+            key,
+            masks=(query_mask, value_mask, key_mask),
+            attention_mask=attention_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            use_causal_mask=use_causal_mask,
+        )
+
+    def _attend(
+        self,
+        query: Any,
+        value: Any,
+        key: Any,
+        *,
+        masks: tuple[Any, Any, Any],
+        attention_mask: Any,
+        return_attention_scores: bool,
+        training: bool | None,
+        use_causal_mask: bool,
+    ) -> Any:
+        """Return the output, along the second-to-last axis; `masks` are those of the arguments."""
+        query_mask, value_mask, key_mask = masks
         rate = self.dropout if training else 0.0
         # With more keys than queries, Keras aligns the causal mask at the start of the keys, but
         # scaled_dot_product_attention aligns it at the end.
@@ -183,9 +208,8 @@ class HeadedAttention(Layer):
             )
         self.check_rank(len(query))
 
-    @abstractmethod
     def check_rank(self, rank: int) -> None:
-        """Raise an error if the attention axis is not clear for inputs of this rank."""
+        """Raise an error if the layer does not take inputs of this rank."""
 
     def compute_output_shape(  # type: ignore[override]  # as in build
         self, query_shape: Any, value_shape: Any, key_shape: Any = None

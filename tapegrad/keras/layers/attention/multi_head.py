@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.layers.attention.axes import (
+    attended_axes,
+    joined,
+    joined_mask,
+    joined_shape,
+    parted,
+)
 from tapegrad.keras.layers.attention.heads import HeadedAttention, checked_count
+from tapegrad.ops.shape.functions import reshape
 
 
 class MultiHeadAttention(HeadedAttention):
     """Apply multi-head dot-product attention.
 
     A query whose keys are all masked gets zeros before the output projection. Inputs of more than
-    3 dimensions need `attention_axes`, which must be the second-to-last axis.
+    3 dimensions attend along all axes between batch and features, or along `attention_axes`.
 
     >>> import tapegrad
     >>> x = tapegrad.ones([2, 5, 6])
@@ -51,26 +59,47 @@ class MultiHeadAttention(HeadedAttention):
         self.query_heads = self.key_heads = self.num_heads
         self.key_size, self.value_size = self.key_dim, self.value_dim
         self._sizes = (output_shape,) if isinstance(output_shape, int) else output_shape
-        self.attention_axes = _one_axis(attention_axes)
+        self.attention_axes = attention_axes
 
     def output_sizes(self, query_shape: Any) -> tuple[int, ...]:
         return (query_shape[-1],) if self._sizes is None else tuple(self._sizes)
 
-    def check_rank(self, rank: int) -> None:
-        wanted = {-2, rank - 2} | ({None} if rank == 3 else set())
-        if self.attention_axes not in wanted:
-            raise ShapeError(
-                f"{self._title} attends along the second-to-last axis: for inputs of {rank} "
-                f"dimensions, attention_axes must be {rank - 2}. Got {self.attention_axes}."
-            )
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        return attended_axes(self.attention_axes, rank, self._title)
 
+    def _check_shapes(self, query: Any, value: Any, key: Any) -> None:
+        if len(query) == len(value) == len(key) and len(query) > 3:
+            axes = self._axes(len(query))
+            query, value, key = (joined_shape(shape, axes) for shape in (query, value, key))
+        super()._check_shapes(query, value, key)
 
-def _one_axis(axes: Any) -> int | None:
-    if axes is None or isinstance(axes, int):
-        return axes
-    if len(axes) != 1:
-        raise ArgumentError(
-            f"MultiHeadAttention attends along one axis, the second-to-last. Got "
-            f"attention_axes={tuple(axes)}. Reshape several axes into one."
+    def _attend(self, query: Any, value: Any, key: Any, **options: Any) -> Any:
+        rank = len(query.shape)
+        if rank <= 3 or self._axes(rank) == (rank - 2,):
+            return super()._attend(query, value, key, **options)
+        return self._along(self._axes(rank), query, value, key, **options)
+
+    def _along(
+        self,
+        axes: tuple[int, ...],
+        query: Any,
+        value: Any,
+        key: Any,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Attend along axes that are joined into one."""
+        sizes, others = ([x.shape[axis] for axis in axes] for x in (query, key))
+        mask = joined_mask(attention_mask, (prod(sizes), prod(others)), axes)
+        output = super()._attend(
+            *(joined(x, axes) for x in (query, value, key)),
+            attention_mask=mask,
+            return_attention_scores=return_attention_scores,
+            **options,
         )
-    return int(axes[0])
+        if not return_attention_scores:
+            return parted(output, axes, sizes)
+        result, scores = output
+        scores = reshape(scores, (*scores.shape[:-2], *sizes, *others))
+        return parted(result, axes, sizes), scores
