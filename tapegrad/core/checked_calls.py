@@ -150,7 +150,7 @@ def check_function(function: Any) -> Any:
     inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     inner.__dict__.update(function.__dict__)
     names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
-    function.__globals__.update(names, _symbolic=_symbolic)
+    function.__globals__.update(names, _answered_later=_answered_later)
     function.__code__ = _checking_code(function, number)
     _FUNCTIONS[number] = function
     _checked.add(function)
@@ -184,7 +184,7 @@ def check_kind(number: int, name: str, value: Any) -> None:
     refuse(_title(function), name, value, words)
 
 
-def _symbolic(number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Answer | None:
+def _answered_later(number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Answer | None:
     """Return the result of a function of tensors that got symbolic values, or None."""
     function = _FUNCTIONS[number]
     is_of_tensors = function.__module__.startswith(_OF_TENSORS) and "." not in function.__qualname__
@@ -308,7 +308,7 @@ def _template(
         f"    return _unchecked({', '.join(given)})",
         "  except Exception as _error:",
         f"    _args, _kwargs = ({args}{',' if args else ''}), {{{kwargs}}}",
-        f"    _answer = _symbolic({_PLACE}, _args, _kwargs)",
+        f"    _answer = _answered_later({_PLACE}, _args, _kwargs)",
         "    if _answer is not None: return _answer.value",
         "    _other = _explained(_unchecked, _args, _kwargs, _error)",
         "    if _other is None: raise",

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from tapegrad.core.observed import Observed
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.naming import snake_case
 from tapegrad.keras.registry import get_registered_object
 
 Kind = TypeVar("Kind")
@@ -250,10 +251,15 @@ class Table(Mapping[str, Any]):
         if found is None:
             by_key = {_key(known): known for known in self._entries}
             close = get_close_matches(_key(name), list(by_key), 1, 0.5)
-            hint = f" Did you mean {by_key[close[0]]!r}?" if close else ""
+            hint = f" Did you mean {_in_style_of(name, by_key[close[0]])!r}?" if close else ""
             names = ", ".join(sorted(self._entries))
             raise ArgumentError(f"There is no {self._kind} {name!r}.{hint} Known: {names}.")
         return found
+
+
+def _in_style_of(name: str, known: str) -> str:
+    """Return a known name in lower case with underscores if the other one is written so."""
+    return snake_case(known) if name.islower() else known
 
 
 def _key(name: str) -> str:

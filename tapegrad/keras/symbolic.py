@@ -16,7 +16,7 @@ import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import zeros
 
 Shape = tuple[int | None, ...]
@@ -151,9 +151,27 @@ def _has_no_output_shape(layer: Any) -> bool:
 
 
 def inferred_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return symbolic outputs, inferred from calls on zeros with unknown sizes set to 2 and 3."""
-    one, other = (called_on_zeros(layer, (args, kwargs), size) for size in (2, 3))
+    """Return symbolic outputs, inferred from two calls on zeros."""
+    one, other = for_two_sizes(lambda size: called_on_zeros(layer, (args, kwargs), size))
     return nest.map_structure(_common, one, other)
+
+
+def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
+    """Return the results of calls with two values for unknown sizes; sizes that differ are unknown.
+
+    The sizes are 2 and 3. A layer may need others, e.g. to reshape a batch to 32 rows; then they
+    are 64 and 128.
+
+    >>> for_two_sizes(lambda size: (size, 3))
+    ((2, 3), (3, 3))
+    """
+    try:
+        return call(2), call(3)
+    except ShapeError as error:
+        try:
+            return call(64), call(128)
+        except ShapeError:
+            raise error from None
 
 
 def called_on_zeros(layer: Any, given: Any, size: int) -> Any:

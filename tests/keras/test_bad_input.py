@@ -186,7 +186,7 @@ ARGUMENTS: list[Row] = [
     ("lists to call on", lambda: built(layers.Dense(3), 1, 2)([[1.0, 2.0]]), "tapegrad.constant"),
     ("text in an array", lambda: layers.Dense(3)(np.array([["a", "b"]])), "not numbers"),
     ("a decision without a value", lambda: bool(Input((3,))), "has no value while the model"),
-    ("a function without a value", lambda: tf.reduce_mean(Input((3,))), "Lambda layer"),
+    ("a function without a value", lambda: np.asarray(Input((3,))), "Lambda layer"),
     ("a stack without layers", lambda: Sequential(name="m")(zeros(2, 3)), "'m' has no layers"),
 ]  # fmt: skip
 
@@ -198,7 +198,7 @@ NAMES: list[Row] = [
     ("regularizer", lambda: layers.Dense(3, kernel_regularizer="l3"), "Known: l1, l1_l2, l2"),
     ("constraint", lambda: layers.Dense(3, kernel_constraint="maxi"), "Known: max_norm"),
     ("loss", lambda: keras.losses.get("mze"), "'mze'. Did you mean 'mse'? Known: "),
-    ("metric", lambda: keras.metrics.get("acuracy"), "Did you mean 'Accuracy'? Known: "),
+    ("metric", lambda: keras.metrics.get("acuracy"), "Did you mean 'accuracy'? Known: "),
     ("optimizer", lambda: keras.optimizers.get("adm"), "Did you mean 'adam'? Known: "),
     ("optimizer as a number", lambda: keras.optimizers.get(5), "Got int: 5"),
     ("reduction", lambda: keras.losses.MeanSquaredError("average"), "'sum_over_batch_size'"),

@@ -81,7 +81,7 @@ def nothing() -> Any:
 COMPILE: list[Row] = [
     ("a loss", lambda: line("mze"), "'mze'. Did you mean 'mse'? Known: "),
     ("a number for a loss", lambda: line(5), "A loss must be a name"),
-    ("a metric", lambda: line(metrics=["acuracy"]), "Did you mean 'Accuracy'? Known: "),
+    ("a metric", lambda: line(metrics=["acuracy"]), "Did you mean 'accuracy'? Known: "),
     ("a metric of one output", lambda: pair(metrics={"p": ["maee"]}), "Known: "),
     ("a number for a metric", lambda: line(metrics=[5]), "A metric must be a name"),
     ("an optimizer", lambda: Sequential().compile("adm"), "Did you mean 'adam'? Known: "),

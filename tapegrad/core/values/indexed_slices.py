@@ -9,6 +9,7 @@ import numpy as np
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
 from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.errors import ArgumentError
 
 
 class IndexedSlices:
@@ -31,15 +32,21 @@ class IndexedSlices:
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         self.values: Tensor = _converted(values)
         self.indices: Tensor = _converted(indices)
-        self.dense_shape = TensorShape(dense_shape)
+        self.dense_shape: Any = None if dense_shape is None else TensorShape(dense_shape)
 
     @property
     def shape(self) -> TensorShape:
-        return self.dense_shape
+        if self.dense_shape is None:
+            raise ArgumentError(
+                "These IndexedSlices were made without a dense_shape, so their shape is unknown. "
+                "Give the shape of the whole tensor as the third argument."
+            )
+        found: TensorShape = self.dense_shape
+        return found
 
     @property
     def ndim(self) -> int:
-        return len(self.dense_shape)
+        return len(self.shape)
 
     @property
     def dtype(self) -> DType:
@@ -63,12 +70,12 @@ class IndexedSlices:
         return float(self.dense())
 
     def __len__(self) -> int:
-        return self.dense_shape[0]
+        return self.shape[0]
 
     def __repr__(self) -> str:
         return (
             f"<tapegrad.IndexedSlices: indices={self.indices!r}, values={self.values!r}, "
-            f"dense_shape={tuple(self.dense_shape)}>"
+            f"dense_shape={self.dense_shape}>"
         )
 
 

@@ -20,7 +20,7 @@ from tapegrad.core.recorder import Node
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
     from tapegrad.core.values.operator_types import HasOperators
@@ -94,6 +94,18 @@ class HasArray(HasOperators):
 
     def get_shape(self) -> TensorShape:
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check that the shape is this one, in which None means any size; nothing is changed.
+
+        >>> import tapegrad
+        >>> tapegrad.ones([2, 3]).set_shape((None, 3))
+        """
+        if shape is None:
+            return
+        known = tuple(self.array.shape)
+        if len(shape) != len(known) or any(m not in (None, n) for m, n in zip(shape, known)):
+            raise ShapeError(f"set_shape({tuple(shape)}) does not fit a tensor of shape {known}.")
 
     @property
     def ndim(self) -> int:

@@ -62,6 +62,7 @@ class LeakyReLU(_Elementwise):
     """
 
     def __init__(self, negative_slope: Any = 0.3, **kwargs: Any) -> None:
+        negative_slope = kwargs.pop("alpha", negative_slope)  # its name before Keras 3
         super().__init__(**kwargs)
         self.negative_slope = self._from_zero_on("negative_slope", negative_slope)
 

@@ -50,7 +50,8 @@ def shapes_for(
     """Return the arguments of `build` or `compute_output_shape` for a call of the layer.
 
     A method with one parameter gets the shape of the first argument of the call. A method with
-    several parameters gets the shape of the argument NAME as NAME_shape.
+    several parameters gets the shape of the argument NAME as NAME_shape, or the shapes in the order
+    of the arguments if no parameter has such a name.
     """
     names = _names_of(getattr(type(layer), method))
     given = {**dict(zip(spec.names, args)), **kwargs}
@@ -68,6 +69,8 @@ def shapes_for(
     if len(names) == 1:
         return {names[0]: shape_of(next(iter(given.values())))}
     shapes = {f"{name}_shape": shape_of(value) for name, value in given.items()}
+    if shapes.keys().isdisjoint(names):
+        return dict(zip(names, shapes.values()))
     return {name: shapes[name] for name in names if name in shapes}
 
 

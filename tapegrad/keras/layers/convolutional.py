@@ -58,7 +58,11 @@ class _Conv(ConvolutionBase):
     def call(self, inputs: Any) -> Any:
         kernel = self.kernel
         self._check_channels(inputs, kernel.shape[-2] * self.groups)
-        return self._finished(self._convolved(inputs, kernel))
+        return self._finished(self.convolution_op(inputs, kernel))
+
+    def convolution_op(self, inputs: Any, kernel: Any) -> Any:
+        """Return the convolution without bias and activation. Subclasses may override this."""
+        return self._convolved(inputs, kernel)
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         return self._output_shape(input_shape, self.filters)

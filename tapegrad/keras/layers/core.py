@@ -60,11 +60,6 @@ class Dense(Layer):
         set_rules(self, locals(), "kernel", "bias")
 
     def build(self, input_shape: Any) -> None:
-        if len(input_shape) < 2:
-            raise ShapeError(
-                f"{self._title} takes inputs of at least 2 dimensions, the last of which holds "
-                f"the features. Got shape {tuple(input_shape)}."
-            )
         self.kernel = ruled_weight(self, "kernel", (input_shape[-1], self.units))
         if self.use_bias:
             self.bias = ruled_weight(self, "bias", (self.units,))
@@ -72,6 +67,11 @@ class Dense(Layer):
     def call(self, inputs: Any) -> Any:
         # Read both before the matmul: the sweep can then compute both gradients in one step.
         kernel, bias = self.kernel, self.bias if self.use_bias else None
+        if len(inputs.shape) < 2:
+            raise ShapeError(
+                f"{self._title} takes inputs of at least 2 dimensions, the last of which holds "
+                f"the features. Got shape {tuple(inputs.shape)}."
+            )
         try:
             x = matmul(inputs, kernel)
         except ShapeError as error:

@@ -36,7 +36,7 @@ from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.stateless import StatelessLayer
-from tapegrad.keras.symbolic import KerasTensor, call_symbolically
+from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
 
@@ -458,9 +458,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Return the shape of the output, with None for unknown sizes.
 
-        The default calls the layer on zeros, with unknown sizes set to 2 and then to 3.
+        The default calls the layer on zeros with two values for unknown sizes.
         """
-        shapes = [shape_of(self._call_on_zeros(input_shape, size)) for size in (2, 3)]
+        shapes = for_two_sizes(lambda size: shape_of(self._call_on_zeros(input_shape, size)))
         return nest.map_structure(_common_shape, *map(_wrapped, shapes))
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:

@@ -56,4 +56,6 @@ def clone_model(model: Any, *, clone_function: Callable[[Any], Any] | None = Non
 def _clone_layer(layer: Layer) -> Any:
     if isinstance(layer, Model):
         return clone_model(layer)
-    return copy_of(layer, name=layer.name)
+    made = copy_of(layer, name=layer.name)
+    made._name = layer.name  # also if the constructor does not take it
+    return made

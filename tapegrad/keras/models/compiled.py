@@ -155,6 +155,11 @@ class CompiledMetrics:
     def variables(self) -> list[Any]:
         return [variable for metric in self.labels.values() for variable in metric.variables]
 
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics of all outputs, known after the first batch."""
+        return list(self.labels.values())
+
     def reset_state(self) -> None:
         for metric in self.labels.values():
             metric.reset_state()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.core.values import nest
@@ -20,7 +21,8 @@ from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.graph import graph_config, graph_ends
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
-from tapegrad.keras.saving.model_file import description, save_model
+from tapegrad.keras.registry import custom_object_scope
+from tapegrad.keras.saving.model_file import description, load_model_weights, save_model
 from tapegrad.keras.saving.weights import load_weights, save_weights
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -124,8 +126,15 @@ class Model(Trainer, Layer):
         return self._network if type(self).__init__ is Model.__init__ else None
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Any:
-        """Create a model from the result of `get_config`."""
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Create a model from the result of `get_config`; `custom_objects` adds classes by name."""
+        with custom_object_scope(custom_objects):
+            return cls._from_config(config)
+
+    @classmethod
+    def _from_config(cls, config: Mapping[str, Any]) -> Any:
         if "calls" not in config:
             return super().from_config(config)
         return cls(*graph_ends(config), name=config["name"], trainable=config["trainable"])
@@ -160,9 +169,13 @@ class Model(Trainer, Layer):
         save_weights(self._named(is_saved=True), filepath)
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
-        """Read all variables from a file. If one does not match, no variable is changed."""
+        """Read all variables from a file of weights, or from the ".keras" file of a whole model.
+
+        If one does not match, no variable is changed.
+        """
         self._check_built("load")
-        load_weights(self._named(is_saved=True), filepath, skip_mismatch)
+        load = load_model_weights if is_zipfile(filepath) else load_weights
+        load(self._named(is_saved=True), filepath, skip_mismatch)
 
     def _check_built(self, what: str) -> None:
         if not self.variables:

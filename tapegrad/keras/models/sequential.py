@@ -13,6 +13,7 @@ from tapegrad.keras.layers.input_layer import InputLayer
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
+from tapegrad.keras.registry import custom_object_scope
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -58,10 +59,17 @@ class Sequential(Model):
         return found
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Any:
-        """Create a model from the result of `get_config`."""
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Create a model from the result of `get_config`; `custom_objects` adds classes by name."""
+        with custom_object_scope(custom_objects):
+            return cls._from_config(config)
+
+    @classmethod
+    def _from_config(cls, config: Mapping[str, Any]) -> Any:
         if "build_input_shape" not in config:
-            return super().from_config(config)
+            return super()._from_config(config)
         given = deserialize_keras_object(dict(config))
         model = cls(given["layers"], given["trainable"], given["name"])
         if given["build_input_shape"] is not None:
@@ -153,7 +161,8 @@ class Sequential(Model):
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built and self._stack:
-            self.build((None, *shape_of(args[0])[1:]))  # batches of other sizes may follow
+            # Batches of other sizes may follow.
+            self.build((None, *shape_of(_only(args[0]))[1:]))
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -179,6 +188,7 @@ class Sequential(Model):
 
     def _fitted(self, x: Any) -> Any:
         """Check the input against the shape of the Input, if there is one."""
+        x = _only(x)
         if not self._is_told:
             return x
         assert self._start is not None
@@ -200,6 +210,11 @@ class Sequential(Model):
     @property
     def output_shape(self) -> Any:
         return shape_of(self.outputs[0]) if self.outputs else None
+
+
+def _only(inputs: Any) -> Any:
+    """Return the tensor of a list or tuple of one."""
+    return inputs[0] if isinstance(inputs, list | tuple) and len(inputs) == 1 else inputs
 
 
 def _single(ends: list[KerasTensor]) -> KerasTensor:

@@ -16,6 +16,7 @@ from tapegrad.keras.losses import crossentropy_functions as losses
 from tapegrad.keras.losses.crossentropy_functions import EPSILON
 from tapegrad.ops import creation
 from tapegrad.ops.attention.functions import scaled_dot_product_attention
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.convolution.functions import conv_transpose as transposed, convolution
 from tapegrad.ops.convolution.pooling import avg_pool, max_pool as pool_max
 from tapegrad.ops.elementwise.comparison import logical_and
@@ -199,7 +200,7 @@ def one_hot(
     """
     if sparse:
         raise ArgumentError("keras.ops.one_hot returns dense tensors. Use sparse=False.")
-    x = convert_to_tensor(x)
+    x = as_operand(x)
     if x.dtype.is_floating:
         x = cast(x, "int32")  # labels read from a file are often floats; Keras rounds them down
     return creation.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")

@@ -124,6 +124,15 @@ class Checkpoint:
         self.save_counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
         vars(self).update(objects)
 
+    def checkpointed(self) -> dict[str, Any]:
+        """Return what this checkpoint holds; it may be a part of another one."""
+        return vars(self)
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables of all objects."""
+        return list(track(vars(self)).variables.values())
+
     def write(self, file_prefix: StrPath, options: Any = None) -> str:
         """Write a checkpoint to this path with ".safetensors" appended; return the path."""
         tracked = track(vars(self))

@@ -34,7 +34,7 @@ from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_ke
 from tapegrad.keras.saving.slots import are_labels, labels_of, make_slots, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
 from tapegrad.keras.saving.tracking import Tracked, track
-from tapegrad.keras.saving.weights import assign_all, differences, shortened
+from tapegrad.keras.saving.weights import assign_all, differences, load_from, shortened
 from tapegrad.keras.symbolic import called_on_zeros
 from tapegrad.ops.random.generator import Generator, get_global_generator
 from tapegrad.optimizers.base import Optimizer
@@ -122,6 +122,14 @@ def load_model(
             # Slots that are not in the file were created by compiling and keep initial values.
             _assign(_state(model, weights), file, set())
     return model
+
+
+def load_model_weights(
+    named_variables: Mapping[str, Variable], filepath: StrPath, skip_mismatch: bool = False
+) -> None:
+    """Assign the weights of a model file to the variables of another model of the same kind."""
+    with _opened(os.fspath(filepath)) as archive, _tensors(archive, _WEIGHTS) as file:
+        load_from(named_variables, file, skip_mismatch)
 
 
 def _labels_in(file: TensorFile) -> dict[str, Any]:

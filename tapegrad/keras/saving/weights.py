@@ -59,24 +59,32 @@ def load_weights(
     """
     _check_variables(named_variables)
     with TensorFile(path) as file:
-        missing = [name for name in named_variables if name not in file]
-        unexpected = [name for name in file if name not in named_variables]
-        different = differences(named_variables, file.entries)
-        what = (
-            f"{_listed('Missing in the file', missing)}"
-            f"{_listed('Only in the file', unexpected)}"
-            f"{_listed('Different', list(different.values()))}"
+        load_from(named_variables, file, skip_mismatch)
+
+
+def load_from(
+    named_variables: Mapping[str, Variable], file: TensorFile, skip_mismatch: bool = False
+) -> None:
+    """Assign the arrays of an open file, as `load_weights` does."""
+    _check_variables(named_variables)
+    missing = [name for name in named_variables if name not in file]
+    unexpected = [name for name in file if name not in named_variables]
+    different = differences(named_variables, file.entries)
+    what = (
+        f"{_listed('Missing in the file', missing)}"
+        f"{_listed('Only in the file', unexpected)}"
+        f"{_listed('Different', list(different.values()))}"
+    )
+    if what and not skip_mismatch:
+        raise ArgumentError(
+            f"The weights in {file.path!r} do not match, and nothing was loaded. {what}Build "
+            "the same model as the one that was saved, or pass skip_mismatch=True."
         )
-        if what and not skip_mismatch:
-            raise ArgumentError(
-                f"The weights in {file.path!r} do not match, and nothing was loaded. {what}Build "
-                "the same model as the one that was saved, or pass skip_mismatch=True."
-            )
-        if what:
-            warnings.warn(f"Not all weights in {file.path!r} were loaded. {what}", stacklevel=3)
-        fit = [name for name in named_variables if name in file and name not in different]
-        # Read all arrays before the first assignment: an unreadable file changes nothing.
-        values = {name: file[name] for name in fit}
+    if what:
+        warnings.warn(f"Not all weights in {file.path!r} were loaded. {what}", stacklevel=4)
+    fit = [name for name in named_variables if name in file and name not in different]
+    # Read all arrays before the first assignment: an unreadable file changes nothing.
+    values = {name: file[name] for name in fit}
     assign_all(named_variables, values)
 
 

@@ -396,7 +396,7 @@ def _dense(value: Any) -> Any:
 
 
 def _dense_tensor(slices: IndexedSlices) -> Any:
-    size = slices.dense_shape[0]
+    size = slices.shape[0]
     return take_add_p(slices.values, slices.indices, axis=0, size=size)
 
 

@@ -41,7 +41,7 @@ def merge_rows(values: Any, indices: Any) -> tuple[Any, Any]:
 
 def merged(slices: IndexedSlices) -> IndexedSlices:
     """Return an equal sparse tensor in which only zero rows repeat an index."""
-    width = tuple(slices.dense_shape[1:])
+    width = tuple(slices.shape[1:])
     count = slices.indices.size
     indices = reshape_p(slices.indices, shape=(count,))
     values = reshape_p(slices.values, shape=(count, *width))

@@ -65,7 +65,7 @@ class PlainAttention(Layer):
         query_mask, value_mask = self._masks(mask)
         seen = visible(query, key, 3, key_masks=(value_mask,), is_causal=use_causal_mask)
         rate, weights, output = self.dropout if training else 0.0, None, None
-        if not rate and not return_attention_scores:
+        if not rate and not return_attention_scores and query.shape[0] == key.shape[0]:
             output = self.fused(query, key, value, seen)
         if output is None:
             scores = self.scores(query, key)
@@ -95,8 +95,9 @@ class PlainAttention(Layer):
                 f"(batch, length, features). Got shapes {shapes}."
             )
         query, value, key = shapes[0], shapes[1], shapes[-1]
-        pairs = [(query[2], key[2]), (value[1], key[1]), (query[0], key[0]), (value[0], key[0])]
-        if any(a is not None and b is not None and a != b for a, b in pairs):
+        pairs = [(query[2], key[2]), (value[1], key[1]), (value[0], key[0])]
+        wrong = any(a is not None and b is not None and a != b for a, b in pairs)
+        if wrong or len({query[0], key[0]} - {None, 1}) > 1:
             raise ShapeError(
                 f"{self._title} takes queries and keys with the same number of features, and as "
                 f"many values as keys. Got query, value and key of shapes {tuple(query)}, "
@@ -108,7 +109,9 @@ class PlainAttention(Layer):
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         self.check_shapes(input_shape)
-        return (*input_shape[0][:-1], input_shape[1][-1])
+        query, value = input_shape[0], input_shape[1]
+        batch = value[0] if query[0] == 1 else query[0]
+        return (batch, query[1], value[-1])
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         with_scores = kwargs.pop("return_attention_scores", False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.configured import accepted
 from tapegrad.keras.layers.layer import Layer
 
 
@@ -43,7 +44,7 @@ def copy_of(layer: Layer, **changes: Any) -> Any:
     'relu'
     """
     arguments = {name: _copied(value) for name, value in layer._arguments.items()}
-    return type(layer)(**{**arguments, **changes})
+    return type(layer)(**accepted(type(layer), {**arguments, **changes}))
 
 
 def _copied(value: Any) -> Any:

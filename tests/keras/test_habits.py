@@ -1,0 +1,206 @@
+"""What programs written for Keras and TensorFlow expect beside the functions themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tapegrad import keras
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras import layers, ops
+
+X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        tf.exp,
+        tf.nn.relu,
+        keras.activations.gelu,
+        lambda x: tf.add(x, 1.0),
+        lambda x: tf.concat([x, 2 * x], axis=-1),
+        lambda x: tf.matmul(x, tf.ones([3, 2])),
+        lambda x: tf.where(x > 0, x, 0.0),
+        lambda x: tf.reduce_sum(x, axis=-1, keepdims=True),
+        lambda x: tf.expand_dims(x, 1)[:, :, :2],
+    ],
+)
+def test_functions_of_tensors_are_parts_of_functional_models(function: Any) -> None:
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, function(inputs))
+
+    expected = function(tf.constant(X)).numpy()
+
+    np.testing.assert_allclose(model(X).numpy(), expected)
+    assert model.output_shape == (None, *expected.shape[1:])
+
+
+def test_a_model_of_functions_trains() -> None:
+    inputs = keras.Input((3,))
+    hidden = tf.nn.tanh(layers.Dense(4)(inputs))
+    model = keras.Model(inputs, layers.Dense(1)(tf.concat([hidden, tf.square(hidden)], -1)))
+    model.compile("adam", "mse")
+
+    losses = model.fit(X, X[:, :1], epochs=20, verbose=0).history["loss"]
+
+    assert losses[-1] < losses[0]
+
+
+def test_ranges_take_their_ends_by_name() -> None:
+    assert ops.arange(start=1, stop=7, step=2).tolist() == [1, 3, 5]
+    assert ops.arange(stop=3).tolist() == [0, 1, 2]
+
+
+def test_layers_take_names_from_before_keras_3() -> None:
+    model = keras.Sequential([layers.InputLayer(input_shape=(3,)), layers.LeakyReLU(alpha=0.5)])
+
+    np.testing.assert_allclose(model(X).numpy(), np.where(X > 0, X, X / 2))
+
+
+def test_a_model_is_created_with_classes_by_name() -> None:
+    class Doubled(layers.Layer):
+        def call(self, x: Any) -> Any:
+            return 2 * x
+
+    models = [keras.Sequential([keras.Input((3,)), Doubled()])]
+    models.append(keras.Model(models[0].input, models[0].output))
+    for model in models:
+        made = type(model).from_config(model.get_config(), custom_objects={"Doubled": Doubled})
+        np.testing.assert_allclose(made(X).numpy(), 2 * X)
+
+
+def test_build_gets_the_shapes_of_all_arguments() -> None:
+    class Pair(layers.Layer):
+        def build(self, first: Any, second: Any) -> None:
+            self.shapes = first, second
+
+        def call(self, a: Any, b: Any) -> Any:
+            return a
+
+    layer = Pair()
+    layer(X, X[:, :2])
+
+    assert layer.shapes == ((20, 3), (20, 2))
+
+
+def test_labels_may_be_floats() -> None:
+    assert ops.one_hot(np.array([0.0, 2.0]), 3).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_weights_are_read_from_the_file_of_a_model(tmp_path: Path) -> None:
+    model, other = (keras.Sequential([keras.Input((3,)), layers.Dense(2)]) for _ in range(2))
+    model.save(tmp_path / "model.keras")
+
+    other.load_weights(tmp_path / "model.keras")
+
+    np.testing.assert_array_equal(other(X), model(X))
+
+
+def test_the_last_batch_may_be_smaller() -> None:
+    inputs = keras.Input((3,), batch_size=16)
+    model = keras.Model(inputs, layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+
+    model.fit(X, X[:, :1], batch_size=16, verbose=0)
+
+    assert model.predict(X, batch_size=16, verbose=0).shape == (20, 1)
+    with pytest.raises(ShapeError, match=r"of shape \(16, 3\)\. Got \(20, 2\)"):
+        model(X[:, :2])
+
+
+def test_a_layer_may_need_a_batch_that_is_not_small() -> None:
+    class Rows(layers.Layer):
+        def call(self, x: Any) -> Any:
+            return ops.reshape(x, (32, -1))
+
+    assert Rows()(keras.Input((4,))).shape == (32, None)
+
+
+def test_attention_broadcasts_a_batch_of_one() -> None:
+    query, value = X[None, :2], np.stack([X, 2 * X])
+
+    alone = [layers.Attention()([query, one[None]])[0] for one in value]
+
+    np.testing.assert_allclose(layers.Attention()([query, value]), np.stack(alone), rtol=1e-6)
+
+
+def test_layers_without_a_name_are_cloned() -> None:
+    class Scaled(layers.Layer):
+        def __init__(self, factor: float = 1.0) -> None:
+            super().__init__()
+            self.factor = factor
+
+        def call(self, x: Any) -> Any:
+            return self.factor * x
+
+    model = keras.Sequential([keras.Input((3,)), Scaled(3.0)])
+    made = keras.models.clone_model(model)
+
+    np.testing.assert_allclose(made(X).numpy(), 3 * X, rtol=1e-6)
+    assert made.layers[0].name == model.layers[0].name
+
+
+def test_a_checkpoint_may_hold_another(tmp_path: Path) -> None:
+    v, w = tf.Variable(1.0), tf.Variable(2.0)
+    outer = tf.train.Checkpoint(inner=tf.train.Checkpoint(v=v), w=w)
+    path = outer.save(tmp_path / "both")
+    v.assign(0.0)
+    w.assign(0.0)
+
+    outer.restore(path).assert_consumed()
+
+    assert (float(v), float(w)) == (1.0, 2.0)
+
+
+def test_set_shape_checks_the_shape() -> None:
+    x = tf.ones([2, 3])
+    x.set_shape((None, 3))
+    with pytest.raises(ShapeError, match=r"set_shape\(\(3, 2\)\) does not fit.*\(2, 3\)"):
+        x.set_shape((3, 2))
+
+
+def test_slices_get_the_shape_of_their_variable() -> None:
+    v = tf.Variable(np.zeros((3, 2)))
+    rows = tf.IndexedSlices(values=tf.ones([1, 2], "float64"), indices=tf.constant([1]))
+
+    keras.optimizers.SGD(1.0).apply_gradients([(rows, v)])
+
+    assert v.numpy().tolist() == [[0, 0], [-1, -1], [0, 0]]
+    with pytest.raises(ArgumentError, match="without a dense_shape"):
+        rows.numpy()
+
+
+def test_a_convolution_may_be_overridden() -> None:
+    class Standardized(layers.Conv2D):
+        def convolution_op(self, inputs: Any, kernel: Any) -> Any:
+            return super().convolution_op(inputs, kernel - ops.mean(kernel))
+
+    x = np.ones((1, 4, 4, 1), "float32")
+
+    np.testing.assert_allclose(Standardized(1, 4, use_bias=False)(x), 0, atol=1e-6)
+
+
+def test_a_layer_is_built_for_the_shape_of_one_example() -> None:
+    layer = layers.Dense(3)
+    layer.build((10,))
+
+    assert layer.kernel.shape == (10, 3)
+
+
+def test_a_stack_takes_a_tuple_of_one_tensor() -> None:
+    model = keras.Sequential([layers.Dense(2)])
+
+    np.testing.assert_array_equal(model((X,)), model(X))
+
+
+def test_the_metrics_of_a_compiled_model_are_listed() -> None:
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.fit(X, X[:, :1], verbose=0)
+
+    assert [metric.name for metric in model.metrics[1].metrics] == ["mae"]
