@@ -54,7 +54,6 @@ ABSENT = {
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
     "as_string": "Use str(x.numpy()) on the host.",
-    "audio": "Read sound with scipy.io.wavfile; spectra are in tapegrad.signal.",
     "autograph": (
         "tapegrad.function records calls. Use tapegrad.cond and tapegrad.while_loop for decisions "
         "on tensors."
@@ -67,7 +66,11 @@ ABSENT = {
     "data.experimental.make_csv_dataset": (
         "Read the file with NumPy; Dataset.from_tensor_slices takes dictionaries of arrays."
     ),
-    "distribute": _PROCESSES,
+    "distribute.NcclAllReduce": _PROCESSES,
+    "distribute.ParameterServerStrategy": _PROCESSES,
+    "distribute.TPUStrategy": _PROCESSES,
+    "distribute.cluster_resolver": _PROCESSES,
+    "distribute.coordinator": _PROCESSES,
     "edit_distance": _STRINGS,
     "estimator": "Use keras.Model with fit and evaluate.",
     "feature_column": "Use the layers of keras for preprocessing.",

@@ -10,6 +10,7 @@ from tapegrad.core.checked_calls import check_class, check_function
 from tapegrad.core.values.array_interface import ArrayInterface, register_array_interface
 
 NAMESPACES = {
+    "audio",
     "autodiff",
     "bitwise",
     "compat",
@@ -17,6 +18,7 @@ NAMESPACES = {
     "data",
     "debug",
     "debugging",
+    "distribute",
     "dtypes",
     "errors",
     "experimental",

@@ -71,6 +71,7 @@ from tapegrad.ops.nn.losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from tapegrad.ops.nn.replica_losses import compute_average_loss, scale_regularization_loss
 from tapegrad.ops.nn.softmax import log_softmax, softmax
 from tapegrad.ops.normalization.functions import (
     batch_norm,
@@ -94,20 +95,20 @@ from tapegrad.ops.shape.rearranging import depth_to_space, space_to_batch, space
 
 __all__ = [
     "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu", "conv1d",
-    "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
+    "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu", "compute_average_loss",
+    "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
     "conv_transpose", "convolution", "crelu", "depth_to_space", "depthwise_conv2d", "dropout",
     "elu", "embedding_lookup", "fused_batch_norm", "gelu", "glu", "group_norm", "hard_shrink",
     "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k", "instance_norm", "l2_loss",
     "l2_normalize", "layer_norm", "leaky_relu", "local_response_normalization", "log_poisson_loss",
     "log_sigmoid", "log_softmax", "lrn", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
     "max_pool_with_argmax", "mish", "moments", "normalize_moments", "pool", "relu", "relu6",
-    "rms_norm", "rotary_embedding", "scaled_dot_product_attention", "selu", "separable_conv2d",
-    "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "soft_shrink", "softmax",
-    "softmax_cross_entropy_with_logits", "softplus", "softsign", "space_to_batch", "space_to_depth",
-    "sparse_plus", "sparse_softmax_cross_entropy_with_logits", "squareplus", "stateless_dropout",
-    "sufficient_statistics", "swish", "tanh", "tanh_shrink", "threshold", "top_k",
-    "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
+    "rms_norm", "rotary_embedding", "scale_regularization_loss", "scaled_dot_product_attention",
+    "selu", "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu",
+    "soft_shrink", "softmax", "softmax_cross_entropy_with_logits", "softplus", "softsign",
+    "space_to_batch", "space_to_depth", "sparse_plus", "sparse_softmax_cross_entropy_with_logits",
+    "squareplus", "stateless_dropout", "sufficient_statistics", "swish", "tanh", "tanh_shrink",
+    "threshold", "top_k", "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)

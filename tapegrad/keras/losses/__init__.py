@@ -25,6 +25,7 @@ from tapegrad.keras.losses.crossentropy_functions import (
     sparse_categorical_crossentropy,
 )
 from tapegrad.keras.losses.loss import Loss, LossFunctionWrapper
+from tapegrad.keras.losses.reduction import Reduction
 from tapegrad.keras.losses.regression import (
     CategoricalHinge,
     Circle,
@@ -133,7 +134,7 @@ __all__ = [
     "mean_squared_logarithmic_error", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
     "tversky", "BCE", "KLD", "MAE", "MAPE", "MSE", "MSLE", "bce", "kld",
     "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle", "deserialize", "get",
-    "serialize",
+    "serialize", "Reduction",
 ]  # fmt: skip
 
 FUNCTIONS = Table("loss", in_small_letters(__all__, globals()))

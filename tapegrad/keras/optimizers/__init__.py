@@ -1,7 +1,7 @@
 """Optimizers with the names, arguments and defaults of Keras 3."""
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.keras.optimizers import schedules
+from tapegrad.keras.optimizers import legacy, schedules
 from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam
 from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.keras.optimizers.known import SGD, Adagrad, Adam, AdamW, RMSprop
@@ -29,6 +29,7 @@ __all__ = [
     "RMSprop",
     "deserialize",
     "get",
+    "legacy",
     "schedules",
     "serialize",
 ]

@@ -1,0 +1,38 @@
+"""TensorFlow's `tf.distribute` for one device: programs with strategies run unchanged.
+
+A process uses one device. `num_replicas_in_sync` is 1, and sums and means over replicas return the
+value itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapegrad.absent import absence
+from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.distribute.strategy import (
+    InputContext,
+    MirroredStrategy,
+    MultiWorkerMirroredStrategy,
+    OneDeviceStrategy,
+    ReduceOp,
+    ReplicaContext,
+    Strategy,
+    get_replica_context,
+    get_strategy,
+    has_strategy,
+    in_cross_replica_context,
+)
+
+__all__ = [
+    "InputContext", "MirroredStrategy", "MultiWorkerMirroredStrategy", "OneDeviceStrategy",
+    "ReduceOp", "ReplicaContext", "Strategy", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    raise absence("distribute", name)
+
+
+_check_calls(globals(), __all__)
