@@ -15,14 +15,22 @@ from tapegrad.ops.reduction.functions import reduce_mean, reduce_sum
 
 
 class ReduceOp(Enum):
-    """How the values of several replicas become one."""
+    """How the values of several replicas become one.
+
+    >>> ReduceOp("MEAN").name
+    'MEAN'
+    """
 
     SUM = "SUM"
     MEAN = "MEAN"
 
 
 class InputContext:
-    """What a function that makes the dataset of one worker is told."""
+    """What a function that makes the dataset of one worker is told.
+
+    >>> InputContext().num_input_pipelines
+    1
+    """
 
     num_input_pipelines = 1
     input_pipeline_id = 0
@@ -38,7 +46,11 @@ class InputContext:
 
 
 class ReplicaContext:
-    """The context of code inside `Strategy.run`."""
+    """The context of code inside `Strategy.run`.
+
+    >>> ReplicaContext(Strategy()).num_replicas_in_sync
+    1
+    """
 
     replica_id_in_sync_group = 0
     num_replicas_in_sync = 1
