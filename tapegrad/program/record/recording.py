@@ -31,6 +31,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.record.decisions import DecisionError, is_final
 from tapegrad.program.record.recorded_operators import bind_operators
 
 
@@ -89,6 +90,10 @@ def _reading(what: str) -> str:
         "on the device, tapegrad.print to print it, return the value and read it outside, or run "
         "the function eagerly with function(jit_compile=False)."
     )
+
+
+_DECISIONS = {"__bool__"}
+"""Methods by which Python decides what to do next."""
 
 
 def _is_read_by_user() -> bool:
@@ -389,6 +394,9 @@ class Recording:
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
         site, function = _origin()
+        frame = user_call()[0]
+        if function == "range" and not is_final(frame.f_code):
+            raise DecisionError(_reading("the limits of a range"), frame, is_optional=True)
         self.obstacle = self.obstacle or (
             f"{function or 'the operation'} at {site} reads a value on the host, because its "
             "result depends on values in shape or in kind. Pass sizes as Python numbers, and give "
@@ -545,6 +553,9 @@ class _RecordingBackend:
         if array.recording.closed:
             raise RecordingError(_LEAKED)
         if _is_read_by_user():
+            frame, called = user_call()
+            if called.f_code.co_name in _DECISIONS:
+                raise DecisionError(_reading("the value of a tensor"), frame)
             raise RecordingError(_reading("the value of a tensor"))
         array.recording.note_host_read()
         return backend_of(array.array).to_host(array.array)
