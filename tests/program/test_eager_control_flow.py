@@ -39,7 +39,7 @@ def test_shapes_that_differ():
 
     found, message = warning_of(function, tf.constant([-1.0]))
     assert found.shape == (2,)
-    assert "float32[1] in one branch and float32[2] in the other" in message
+    assert "the result is float32[2] in one branch and float32[1] in the other" in message
 
 
 def test_code_without_source():

@@ -241,7 +241,7 @@ def test_a_dynamic_rnn_and_its_gradient():
                 h = h * 0.5
         return tf.reduce_sum(h * h)
 
-    check_gradients(rnn, rng.normal(size=(20, 2, 3)).astype("float32"))
+    check_gradients(rnn, tf.constant(rng.normal(size=(20, 2, 3)).astype("float32")))
 
 
 def test_gradients_through_while_and_if():

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tapegrad.program.autograph.branches import BranchRaised
 from tapegrad.program.autograph.decided import decision_count
-from tapegrad.program.autograph.registry import adopt, convert, converted_functions
+from tapegrad.program.autograph.registry import adopt, convert, converted_functions, is_converted
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.loops.body_recording import NotOneLoop
 from tapegrad.program.record.decisions import DecisionError, set_final
@@ -26,15 +26,19 @@ def recorded_with_conversions(record: Callable[[], Made], function: Any) -> Made
     """Call `record`, which records a call of a function, until all decisions are converted."""
     adopt(getattr(function, "__func__", function))
     last = ""
+    seen: set[int] = set()
     for _ in range(MOST_CONVERSIONS):
         before = decision_count()
         try:
             with converted_functions():
                 return record()
         except DecisionError as error:
-            last = f"it decides by the value of a tensor at {error.site}"
+            last = f"{error.what} at {error.site}"
+            if not error.is_convertible or is_converted(error.code):
+                raise RunEagerly(last) from error
             try:
-                convert(error.code)
+                convert(error.code, is_again=id(error.code) in seen)
+                seen.add(id(error.code))
             except NotConvertible as reason:
                 if not error.is_optional:
                     raise RunEagerly(f"{last}: {reason}") from error

@@ -22,26 +22,26 @@ from tapegrad.program.record.decisions import set_final
 _lock = threading.RLock()
 _converted: dict[int, tuple[CodeType, CodeType]] = {}
 """Original and converted code, by the number of the original one."""
+_made: dict[int, CodeType] = {}
+"""The code of all converted functions, and of the functions in them."""
 _functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 _active = 0
 
 
-def convert(code: CodeType) -> None:
+def convert(code: CodeType, is_again: bool) -> None:
     """Convert the functions that have a code object, from the next recording on.
 
-    Raise `NotConvertible` if that is impossible or has been done. A function that another one
-    defines anew at each call is converted with that one.
+    Raise `NotConvertible` if that is impossible. `is_again` if they have been converted for this
+    recording and still decide: then the function that defines them anew is converted with them.
     """
     with _lock:
-        owners = [one for one in _all_functions(code.co_filename) if one.__code__ is code]
-        new = [one for one in owners if one not in _functions]
-        if id(code) not in _converted or new:
-            _add(code, new)
+        if not is_again:
+            _add(code, [one for one in _all_functions(code.co_filename) if one.__code__ is code])
             return
         around = _around(code)
         if around is None:
-            raise NotConvertible(f"{code.co_name!r} is converted already")
-        _add(around[0], around[1])
+            raise NotConvertible(f"the function that defines {code.co_name!r} is not known")
+        _add(*around)
 
 
 def _add(code: CodeType, owners: list[FunctionType]) -> None:
@@ -54,6 +54,7 @@ def _add(code: CodeType, owners: list[FunctionType]) -> None:
         _converted[id(code)] = code, made
         for one in inner_codes(made):
             set_final(one)
+            _made[id(one)] = one
     _functions.update(owners)
 
 
@@ -79,6 +80,11 @@ def _all_functions(filename: str) -> list[FunctionType]:
         for one in gc.get_objects()
         if type(one) is FunctionType and one.__code__.co_filename == filename
     ]
+
+
+def is_converted(code: CodeType) -> bool:
+    """Whether a code object is the result of a conversion."""
+    return id(code) in _made
 
 
 def adopt(function: Any) -> None:

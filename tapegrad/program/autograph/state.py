@@ -11,6 +11,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import TapegradError
 from tapegrad.program.autograph.source import NotConvertible
+from tapegrad.program.autograph.syntax import RETURN_VALUE
 from tapegrad.program.record.branches import selected
 
 _CONTAINERS = (list, dict, set)
@@ -163,7 +164,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _differs(name: str, first: Any, second: Any) -> str:
-    return f"{name!r} is {described(first)} in one branch and {described(second)} in the other"
+    what = "the result" if name == RETURN_VALUE else repr(name)
+    return f"{what} is {described(first)} in one branch and {described(second)} in the other"
 
 
 def described(value: Any) -> str:

@@ -21,11 +21,21 @@ class DecisionError(RecordingError):
     """The Python code decides by a value that the recording computes.
 
     `code` is that of the function that decides, and `site` its line. The recording can be made
-    without a conversion if the decision `is_optional`.
+    without a conversion if the decision `is_optional`, and a conversion does not help unless it
+    `is_convertible`.
     """
 
-    def __init__(self, message: str, frame: FrameType, is_optional: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        frame: FrameType,
+        is_optional: bool = False,
+        what: str = "it decides by the value of a tensor",
+        is_convertible: bool = True,
+    ) -> None:
         super().__init__(message)
+        self.what = what
+        self.is_convertible = is_convertible
         self.code = frame.f_code
         self.site = place_of(frame)
         self.is_optional = is_optional

@@ -92,10 +92,6 @@ def _reading(what: str) -> str:
     )
 
 
-_DECISIONS = {"__bool__"}
-"""Methods by which Python decides what to do next."""
-
-
 def _is_read_by_user() -> bool:
     """Whether the user's code, or a library that it calls, reads a value, as by `float(x)`.
 
@@ -554,8 +550,11 @@ class _RecordingBackend:
             raise RecordingError(_LEAKED)
         if _is_read_by_user():
             frame, called = user_call()
-            if called.f_code.co_name in _DECISIONS:
-                raise DecisionError(_reading("the value of a tensor"), frame)
+            name = called.f_code.co_name
+            if name == "__bool__" or (name == "__index__" and not is_final(frame.f_code)):
+                # `range(n)` in a loop can be converted; other lengths cannot.
+                is_optional = name == "__index__"
+                raise DecisionError(_reading("the value of a tensor"), frame, is_optional)
             raise RecordingError(_reading("the value of a tensor"))
         array.recording.note_host_read()
         return backend_of(array.array).to_host(array.array)
