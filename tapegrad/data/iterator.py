@@ -17,7 +17,6 @@ from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
     OutOfRangeError,
-    RecordingError,
     TapegradError,
 )
 from tapegrad.program.record.decisions import DecisionError

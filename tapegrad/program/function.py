@@ -26,8 +26,8 @@ from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
-from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.argument_writes import check_writable, store_writes
+from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.building import is_waiting
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History

@@ -16,7 +16,6 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.data import AUTOTUNE, Dataset
-from tapegrad.errors import RecordingError
 
 WAIT = 10.0
 """Seconds after which a test gives up on a thread; none of them needs a hundredth of it."""

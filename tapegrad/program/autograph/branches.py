@@ -17,7 +17,7 @@ from tapegrad.program.record.recording import current_recording
 Block = Callable[[], None]
 
 
-class BranchRaised(BaseException):  # noqa: N818  # it never leaves the package
+class BranchRaised(BaseException):  # it never leaves the package
     """A branch ends with an exception, which each call raises if it takes the branch.
 
     It is no `Exception`, so that the user's handlers do not see it.

@@ -1,8 +1,8 @@
 """Compile a converted function to a code object that can take the place of the original one."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 from types import CodeType, ModuleType
 from typing import Any

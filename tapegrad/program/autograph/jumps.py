@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tapegrad.program.autograph.symbols import always_returns, has_own, own_nodes
 from tapegrad.program.autograph.syntax import (
-    RETURNED,
     RETURN_VALUE,
+    RETURNED,
     assign,
     located,
     operator_call,
@@ -90,7 +90,7 @@ class _Jumps:
             case ast.Try():
                 return [self._try(node, flags)]
             case ast.If() | ast.With() | ast.Match():
-                for owner in (node.cases if isinstance(node, ast.Match) else [node]):
+                for owner in node.cases if isinstance(node, ast.Match) else [node]:
                     owner.body = self.block(owner.body, flags)
                 if isinstance(node, ast.If):
                     node.orelse = self.block(node.orelse, flags)

@@ -45,7 +45,7 @@ def while_(test: Callable[[], Any], body: Block, state: State) -> None:
             except CreatesVariables as error:
                 peeled += 1
                 if peeled > MOST_PEELED:
-                    raise NotConvertible(f"the body of a loop creates variables: {error}") from error
+                    raise NotConvertible("a loop creates variables") from error
             if_(condition, body, nothing, state)
             continue
         if not condition:

@@ -37,7 +37,7 @@ def recorded_with_conversions(record: Callable[[], Made], function: Any) -> Made
             if not error.is_convertible or is_converted(error.code):
                 raise RunEagerly(last) from error
             try:
-                convert(error.code, is_again=id(error.code) in seen)
+                convert(error.code, id(error.code) in seen, error.__traceback__)
                 seen.add(id(error.code))
             except NotConvertible as reason:
                 if not error.is_optional:

@@ -11,11 +11,12 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from tapegrad.program.autograph import operators
 from tapegrad.program.autograph.code import converted_code, inner_codes
+from tapegrad.program.autograph.frames import functions_in
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.record.decisions import set_final
 
@@ -28,15 +29,18 @@ _functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 _active = 0
 
 
-def convert(code: CodeType, is_again: bool) -> None:
+def convert(code: CodeType, is_again: bool, trace: TracebackType | None) -> None:
     """Convert the functions that have a code object, from the next recording on.
 
     Raise `NotConvertible` if that is impossible. `is_again` if they have been converted for this
     recording and still decide: then the function that defines them anew is converted with them.
+    `trace` leads to the call, in whose frames functions are found that the garbage collector does
+    not know, because `gc.freeze` was called.
     """
     with _lock:
         if not is_again:
-            _add(code, [one for one in _all_functions(code.co_filename) if one.__code__ is code])
+            known = [*_all_functions(code.co_filename), *functions_in(trace)]
+            _add(code, [one for one in known if one.__code__ is code])
             return
         around = _around(code)
         if around is None:

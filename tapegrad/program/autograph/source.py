@@ -57,7 +57,7 @@ def _has(node: ast.Lambda, code: CodeType) -> bool:
     start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
     places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
     return bool(places) and all(
-        start <= (line, column) and (last, last_column) <= end  # type: ignore[operator]
+        start <= (line, column) and (last, last_column) <= end
         for line, last, column, last_column in places
     )
 

@@ -34,25 +34,29 @@ def assigned_names(nodes: Nodes) -> list[str]:
 
 def _collect(nodes: Nodes, found: dict[str, None], is_inner: bool) -> None:
     for node in nodes:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            if not is_inner:
-                found[node.id] = None
-        elif isinstance(node, ast.NamedExpr):  # also binds outside of a comprehension
-            found[node.target.id] = None
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found[node.name] = None
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            found[node.name] = None
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            found[node.name] = None
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            found[node.rest] = None
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            for alias in node.names:
-                found[alias.asname or alias.name.partition(".")[0]] = None
+        for name in _bound_by(node, is_inner):
+            found[name] = None
         if not isinstance(node, _SCOPES):
             inner = is_inner or isinstance(node, _COMPREHENSIONS)
             _collect(ast.iter_child_nodes(node), found, inner)
+
+
+def _bound_by(node: ast.AST, is_inner: bool) -> list[str]:
+    """Return the names that a node binds; names inside a comprehension belong to it."""
+    match node:
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            return [] if is_inner else [node.id]
+        case ast.NamedExpr():
+            return [node.target.id]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+            return [node.name] if node.name else []
+        case ast.MatchMapping():
+            return [node.rest] if node.rest else []
+        case ast.Import() | ast.ImportFrom():
+            return [one.asname or one.name.partition(".")[0] for one in node.names]
+    return []
 
 
 def reads_of(nodes: Nodes) -> Counter[str]:

@@ -69,7 +69,7 @@ def located(node: Node, like: ast.AST) -> Node:
 
 def _new_nodes(node: ast.AST) -> list[ast.AST]:
     """Return the nodes from the top that have no place, or the one of `define`."""
-    found = []
+    found: list[ast.AST] = []
     is_new = not hasattr(node, "end_lineno") or node.end_lineno is None
     if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword) and is_new:
         found.append(node)
