@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import user_call
 from tapegrad.core.values import host
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
@@ -16,9 +17,9 @@ from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
     OutOfRangeError,
-    RecordingError,
     TapegradError,
 )
+from tapegrad.program.record.decisions import DecisionError
 from tapegrad.program.record.recording import current_recording
 
 
@@ -60,9 +61,12 @@ class DatasetIterator:
         if self._last is not None:
             raise StopIteration
         if current_recording() is not None:
-            raise RecordingError(
+            raise DecisionError(
                 "A dataset is read inside a tapegrad.function, so every call would repeat the same "
-                "elements. Read it outside, and pass the elements as arguments."
+                "elements. Read it outside, and pass the elements as arguments.",
+                user_call()[0],
+                what="it reads a dataset",
+                is_convertible=False,
             )
         element = self._source.next()
         if element is END:

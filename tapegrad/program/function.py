@@ -27,6 +27,7 @@ from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program.argument_writes import check_writable, store_writes
+from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.building import is_waiting
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
@@ -270,11 +271,15 @@ class Function:
                 try:
                     if made is None:
                         self._note_recording(args, kwargs, key, tape_key)
-                        programs, first = record_forward_backward(
-                            self.python_function, call, leaves, flags, stack, self._name
+                        programs, first = self._converted(
+                            lambda: record_forward_backward(
+                                self.python_function, call, leaves, flags, stack, self._name
+                            )
                         )
                     else:
                         programs, first = made
+                except RunEagerly as error:
+                    return self._run_unconverted(key, error, args, kwargs)
                 except NoProgram as error:
                     self._give_up(key, error.__cause__)
                     return error.args[0].run_again(self.python_function, args, kwargs)
@@ -386,12 +391,12 @@ class Function:
         """Record a call and keep its program, but assign nothing except states of generators."""
         self._note_recording(args, kwargs, key)
         with within_budget(self._memory_budget):
-            call = RecordedCall(self.python_function, leaves, args, kwargs)
+            call = self._recorded_call(leaves, args, kwargs)
         if call.is_special:  # the variables that it has created exist now
             call.commit_initial_draws()
             call.let_go()
             with within_budget(self._memory_budget):
-                call = RecordedCall(self.python_function, leaves, args, kwargs)
+                call = self._recorded_call(leaves, args, kwargs)
         try:
             entry = call.entry(call.later, call.guards(), self._name, self._memory_budget)
             call.commit_initial_draws()
@@ -447,7 +452,10 @@ class Function:
     ) -> Any:
         if made is None:
             self._note_recording(args, kwargs, key)
-        call = made or RecordedCall(self.python_function, leaves, args, kwargs)
+        try:
+            call = made or self._recorded_call(leaves, args, kwargs)
+        except RunEagerly as error:
+            return self._run_unconverted(key, error, args, kwargs)
         try:
             try:
                 first, is_built = self._build(key, call)
@@ -471,6 +479,23 @@ class Function:
             if first.written_arguments:
                 return self._run_and_write(first, leaves, args, kwargs)
             return first.run(arrays_in(leaves))
+
+    def _converted(self, record: Callable[[], Any]) -> Any:
+        """Record a call, with its control flow converted if it decides by values of tensors."""
+        return recorded_with_conversions(record, self.python_function)
+
+    def _recorded_call(self, leaves: list[Any], args: Args, kwargs: Kwargs) -> RecordedCall:
+        found: RecordedCall = self._converted(
+            lambda: RecordedCall(self.python_function, leaves, args, kwargs)
+        )
+        return found
+
+    def _run_unconverted(self, key: Any, error: RunEagerly, args: Args, kwargs: Kwargs) -> Any:
+        """Run a call whose control flow cannot be recorded, and later calls like it."""
+        result = self.python_function(*args, **kwargs)
+        self._eager_keys.add(key, str(error))
+        self._warn(f"it runs eagerly: {error}.")
+        return result
 
     def _build(self, key: Any, call: RecordedCall) -> tuple[Entry, bool]:
         """Keep the program of a recorded call; return what this call runs, and if it is ready.

@@ -21,6 +21,10 @@ class NotOneLoop(Exception):  # noqa: N818  # it never leaves the package
     """The rounds of a loop are not one recorded body; the argument says why."""
 
 
+class CreatesVariables(NotOneLoop):
+    """A round of a loop creates variables."""
+
+
 class BodyRecording(Recording):
     """The operations of one round; `around` is the recording that the loop belongs to."""
 
@@ -67,7 +71,7 @@ class BodyRecording(Recording):
         return now
 
     def take_made(self, variable: Variable) -> None:
-        raise NotOneLoop("it creates variables")
+        raise CreatesVariables("it creates variables")
 
     def assigned(self) -> list[tuple[Variable, Value, Any]]:
         """Return the variables that the body assigns, with their values before and after it."""

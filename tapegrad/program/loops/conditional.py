@@ -18,9 +18,14 @@ from tapegrad.ops.control.loops import loop as loop_over_tensors
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.program.loops.batched import batched_while, is_for_many
 from tapegrad.program.loops.body import Body
+from tapegrad.program.loops.body_recording import NotOneLoop
 from tapegrad.program.loops.call import LoopCall, LoopRule, real_arrays, recording_of_loop
 from tapegrad.program.loops.forward import keep_history, pushed_alone
-from tapegrad.program.loops.primitives import conditional_loop_gradient_p, conditional_loop_p
+from tapegrad.program.loops.primitives import (
+    conditional_loop_gradient_p,
+    conditional_loop_p,
+    conditional_loop_with_effects_p,
+)
 from tapegrad.program.loops.pullback import trace_with_gradient
 from tapegrad.program.loops.tracing import (
     Step,
@@ -29,6 +34,7 @@ from tapegrad.program.loops.tracing import (
     sources_of,
     trace,
 )
+from tapegrad.program.record.effects import silence
 
 NextValues = Callable[[Tensors], Sequence[Any]]
 """One round: the carried values, the condition first, to the new ones."""
@@ -41,12 +47,15 @@ def conditional_loop(body: NextValues, carried: Tensors, most: int | None) -> Te
     def step(before: Tensors, _: Tensors) -> tuple[Sequence[Any], Sequence[Any]]:
         return body(before), []
 
-    found = trace(step, real_arrays(carried), [], around)
+    found = trace(step, real_arrays(carried), [], around, may_print=True)
     sources = sources_of(found, carried, [], stack)
     call = _Conditional(step, carried, [], found.states, most)
+    call.has_effects = found.has_effects
     if not sources.are_any:
         return [wrap(array) for array in call.run(around, body_of(found), found)]
     if not keep_history(call, sources, stack):
+        if call.has_effects:
+            raise NotOneLoop("it has effects, and a forward mode follows it")
         return pushed_alone(call, sources, stack) or call.followed(
             stack, None, sources, call.run(around, body_of(found), found)
         )
@@ -60,13 +69,16 @@ def conditional_loop(body: NextValues, carried: Tensors, most: int | None) -> Te
 class _Conditional(LoopCall):
     """A loop with a condition that is being recorded."""
 
+    has_effects = False
+
     def __init__(self, step: Any, carried: Tensors, stacks: Tensors, states: Any, most: int | None):
         super().__init__(step, carried, stacks, states)
         self.most = most
 
     def record(self, operands: list[Any], body: Body) -> Sequence[Any]:
         params = {"body": body, "most": self.most}
-        results: Sequence[Any] = recording_of_loop().run(conditional_loop_p, operands, params)
+        primitive = conditional_loop_with_effects_p if self.has_effects else conditional_loop_p
+        results: Sequence[Any] = recording_of_loop().run(primitive, operands, params)
         return results
 
     def over_tensors(self, step: Step, carried: Tensors, stacks: Tensors) -> tuple[Any, Any]:
@@ -100,7 +112,7 @@ class _Rule(LoopRule):
                 "itself followed by a tape. Pass maximum_iterations, so that the second derivative "
                 "is a loop of that length, or call gradient() outside the blocks of other tapes."
             )
-        with TransformTape() as tape:
+        with silence(), TransformTape() as tape:
             before = [x * 1 if x.dtype.is_differentiable else x for x in self.loop.carried]
             floating = self.pullback.floating
             sources = [*[before[k] for k in floating], *[outer[k] for k in self.pullback.followed]]

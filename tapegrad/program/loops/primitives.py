@@ -12,6 +12,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
 from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.rounds import Empty, copied_array
+from tapegrad.program.record.effects import silence
 
 MOST_ROUNDS = 10_000_000
 """The rounds after which a loop without `maximum_iterations` counts as endless."""
@@ -62,10 +63,11 @@ def _conditional_gradient(
     rest = operands[count:]
     shared, cotangents = rest[:shared_count], rest[shared_count:]
     kept: list[Sequence[Any]] = []
-    while _goes_on(carried[0], len(kept), most):
-        results = body([*carried, *shared])
-        carried = results[:count]
-        kept.append(results[count:])
+    with silence():  # the loop itself has had the effects
+        while _goes_on(carried[0], len(kept), most):
+            results = body([*carried, *shared])
+            carried = results[:count]
+            kept.append(results[count:])
     own = pullback.layout.carried
     carried, shared = cotangents[:own], cotangents[own:]
     while kept:
@@ -90,5 +92,14 @@ conditional_loop_p = Primitive("conditional_loop", _conditional, many=True, diff
 conditional_loop_gradient_p = Primitive(
     "conditional_loop_gradient", _conditional_gradient, many=True, differentiable=False
 )
-for _loop_p in (counted_loop_p, conditional_loop_p, conditional_loop_gradient_p):
+conditional_loop_with_effects_p = Primitive(
+    "conditional_loop_with_effects", _conditional, many=True, differentiable=False
+)
+conditional_loop_with_effects_p.effects = True
+for _loop_p in (
+    counted_loop_p,
+    conditional_loop_p,
+    conditional_loop_gradient_p,
+    conditional_loop_with_effects_p,
+):
     _loop_p.joins_results = True

@@ -31,7 +31,7 @@ from tapegrad.program.loops.tracing import (
     placed,
     results_of,
 )
-from tapegrad.program.record.effects import silence
+from tapegrad.program.record.effects import silence, without_effects
 from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recorded, Recording
 
@@ -118,9 +118,12 @@ def trace_with_gradient(
     sources: Sources,
     has_stacks: bool = True,
 ) -> Pullback:
-    """Record one round and its reverse sweep; `has_stacks` if it may keep a stack of a value."""
+    """Record one round and its reverse sweep; `has_stacks` if it may keep a stack of a value.
+
+    Without stacks the round may have effects.
+    """
     recording = BodyRecording(around)
-    with using_stack(EMPTY), recorded_by(recording):
+    with using_stack(EMPTY), recorded_by(recording), without_effects():
         first, second, given = placed(recording, carried, entries)
         before, inside = given[: len(first)], given[len(first) :]
         floating = [k for k, x in enumerate(before) if x.dtype.is_differentiable]
@@ -130,7 +133,7 @@ def trace_with_gradient(
             if own:
                 tape.watch(own)
             new, made = results_of(step(before, inside), before)
-            found = finished_round(recording, first, second, new, made)
+            found = finished_round(recording, first, second, new, made, not has_stacks)
             cut = len(recording.calls)
             outer = [*sources.tensors, *sources.variables]
             seeds, seeded, grads = _sweep(recording, tape, new, made, floating, [*own, *outer])

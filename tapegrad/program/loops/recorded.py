@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tapegrad.autodiff.batching import unwrap
@@ -19,7 +20,7 @@ from tapegrad.program.loops.batched import batched_loop, batched_while, is_for_m
 from tapegrad.program.loops.body_recording import NotOneLoop
 from tapegrad.program.loops.conditional import NextValues, conditional_loop
 from tapegrad.program.loops.counted import counted_loop
-from tapegrad.program.record.branches import as_truth
+from tapegrad.program.record.branches import as_truth, inside_branch
 from tapegrad.program.record.recording import current_recording
 
 LEAST_ROUNDS = 8
@@ -62,7 +63,12 @@ def recorded_while(
         return None
 
     def step(before: list[Any]) -> list[Any]:
-        new = [as_operand(x) for x in body(before[1:])]
+        recording = current_recording()
+        assert recording is not None
+        is_alone = type(before[0]) is Tensor
+        # A round is recorded even if the condition is false at once: effects and loops in it ask.
+        with inside_branch(recording, before[0]) if is_alone else nullcontext():
+            new = [as_operand(x) for x in body(before[1:])]
         return [as_truth(as_operand(condition(new))), *new]
 
     try:

@@ -15,6 +15,7 @@ from tapegrad.ops.casting import cast
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body, Layout
 from tapegrad.program.loops.body_recording import BodyRecording, NotOneLoop
+from tapegrad.program.record.effects import without_effects
 from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recorded, Recording
 
@@ -44,6 +45,11 @@ class Round:
         return [*self.new, *[after for _, _, after in self.states]]
 
     @property
+    def has_effects(self) -> bool:
+        """Whether the round prints values or checks assertions."""
+        return any(call.effects for call in self.recording.calls)
+
+    @property
     def shared(self) -> list[tuple[Value, Recorded]]:
         """What the round reads from outside of the loop, the same in all rounds."""
         states = {before.number for _, before, _ in self.states}
@@ -65,13 +71,19 @@ class Sources:
         return any(self.carried) or any(self.entries) or bool(self.tensors or self.variables)
 
 
-def trace(step: Step, carried: Sequence[Any], entries: Sequence[Any], around: Recording) -> Round:
-    """Record one round on the given arrays."""
+def trace(
+    step: Step,
+    carried: Sequence[Any],
+    entries: Sequence[Any],
+    around: Recording,
+    may_print: bool = False,
+) -> Round:
+    """Record one round on the given arrays; its effects happen when the loop runs."""
     recording = BodyRecording(around)
-    with using_stack(EMPTY), recorded_by(recording):
+    with using_stack(EMPTY), recorded_by(recording), without_effects():
         first, second, given = placed(recording, carried, entries)
         new, made = results_of(step(given[: len(first)], given[len(first) :]), given[: len(first)])
-        found = finished_round(recording, first, second, new, made)
+        found = finished_round(recording, first, second, new, made, may_print)
     recording.closed = True
     return found
 
@@ -123,9 +135,10 @@ def finished_round(
     entries: list[Value],
     new: Tensors,
     made: Tensors,
+    may_print: bool = False,
 ) -> Round:
     """Return a round whose operations have been recorded."""
-    if any(call.effects for call in recording.calls):
+    if not may_print and any(call.effects for call in recording.calls):
         raise NotOneLoop("it has effects such as print")
     return Round(
         recording,

@@ -5,7 +5,8 @@ The assignments and effects, such as printing, of a branch happen only if it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.core.primitive.operand import as_operand
@@ -30,6 +31,22 @@ def is_undecided(condition: Any) -> bool:
 
 def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
     """Record both branches; select results and assignments by the condition."""
+    condition, result, otherwise = run_both(condition, true_fn, false_fn)
+    try:
+        nest.assert_same_structure(result, otherwise)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"Both branches must return the same structure inside a recorded function. {error}"
+        ) from error
+    leaves = zip(nest.flatten(result), nest.flatten(otherwise))
+    return nest.pack_sequence_as(result, [selected(condition, a, b) for a, b in leaves])
+
+
+def run_both(condition: Any, true_fn: Branch, false_fn: Branch) -> tuple[Any, Any, Any]:
+    """Record both branches and select their assignments to variables.
+
+    Return the condition as a 0-d tensor, and the results of both branches.
+    """
     recording = current_recording()
     if recording is None:
         raise RecordingError(
@@ -47,14 +64,7 @@ def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
         with using_stack(EMPTY):  # assignments are not differentiable
             first, second = map(wrap, values)
             variable.array = where(wrap(condition.array), first, second).array
-    try:
-        nest.assert_same_structure(result, otherwise)
-    except (TypeError, ValueError) as error:
-        raise ArgumentTypeError(
-            f"Both branches must return the same structure inside a recorded function. {error}"
-        ) from error
-    leaves = zip(nest.flatten(result), nest.flatten(otherwise))
-    return nest.pack_sequence_as(result, [_selected(condition, a, b) for a, b in leaves])
+    return condition, result, otherwise
 
 
 def as_truth(condition: Any) -> Any:
@@ -76,14 +86,8 @@ def _run(
     for variable, _ in recording.known_variables():
         if variable.number in start:
             variable.array = _apart(start[variable.number])
-    around = recording.condition
-    with using_stack(EMPTY):
-        inside = condition if around is None else logical_and(around, condition)
-    recording.condition = wrap(inside.array)
-    try:
+    with inside_branch(recording, condition):
         result = nest.map_structure(_read, branch())
-    finally:
-        recording.condition = around
     assigned: dict[int, tuple[Variable, Any]] = {}
     for variable, _ in recording.known_variables():
         before, after = _before(recording, variable, start), variable.array
@@ -91,6 +95,19 @@ def _run(
             assigned[variable.number] = (variable, after)
         variable.array = before
     return result, assigned
+
+
+@contextmanager
+def inside_branch(recording: Recording, condition: Any) -> Iterator[None]:
+    """Let effects in the block happen only if the condition is true."""
+    around = recording.condition
+    with using_stack(EMPTY):
+        inside = condition if around is None else logical_and(around, condition)
+    recording.condition = wrap(inside.array)
+    try:
+        yield
+    finally:
+        recording.condition = around
 
 
 def _read(leaf: Any) -> Any:
@@ -109,7 +126,7 @@ def _apart(array: Any) -> Any:
     return Recorded(array.array, array.value, array.recording) if type(array) is Recorded else array
 
 
-def _selected(condition: Any, first: Any, second: Any) -> Any:
+def selected(condition: Any, first: Any, second: Any) -> Any:
     """Select a leaf of the result."""
     if first is second:
         return first

@@ -31,6 +31,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.record.decisions import DecisionError, is_final
 from tapegrad.program.record.recorded_operators import bind_operators
 
 
@@ -389,6 +390,9 @@ class Recording:
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
         site, function = _origin()
+        frame = user_call()[0]
+        if function == "range" and not is_final(frame.f_code):
+            raise DecisionError(_reading("the limits of a range"), frame, is_optional=True)
         self.obstacle = self.obstacle or (
             f"{function or 'the operation'} at {site} reads a value on the host, because its "
             "result depends on values in shape or in kind. Pass sizes as Python numbers, and give "
@@ -545,6 +549,12 @@ class _RecordingBackend:
         if array.recording.closed:
             raise RecordingError(_LEAKED)
         if _is_read_by_user():
+            frame, called = user_call()
+            name = called.f_code.co_name
+            if name == "__bool__" or (name == "__index__" and not is_final(frame.f_code)):
+                # `range(n)` in a loop can be converted; other lengths cannot.
+                is_optional = name == "__index__"
+                raise DecisionError(_reading("the value of a tensor"), frame, is_optional)
             raise RecordingError(_reading("the value of a tensor"))
         array.recording.note_host_read()
         return backend_of(array.array).to_host(array.array)

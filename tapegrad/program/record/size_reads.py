@@ -9,8 +9,10 @@ import sys
 from types import FrameType
 from typing import Any
 
+from tapegrad.core.call_site import place_of
 from tapegrad.core.values.sizes import is_user_code
 from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.program.record.decisions import DecisionError, is_at_loop, is_final
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 
 READERS = frozenset({
@@ -24,6 +26,9 @@ CONVERTERS = frozenset({
     *[("tapegrad.ops.shape.functions", name) for name in ("shape", "shape_n", "size")],
 })  # fmt: skip
 """Functions that return sizes as tensors, whose values cannot be followed."""
+
+MANY_ROUNDS = 32
+"""The least rounds of a `for` statement over a tensor that is converted to be recorded once."""
 
 _tensor_length: Any = Tensor.__len__
 _tensor_iterator: Any = Tensor.__iter__
@@ -74,8 +79,19 @@ def _noted_length(tensor: Any) -> Any:
 
 
 def _noted_iterator(tensor: Any) -> Any:
-    _pin_length(tensor, sys._getframe(1))
+    frame = sys._getframe(1)
+    _convert_loop(tensor, frame)
+    _pin_length(tensor, frame)
     return _tensor_iterator(tensor)
+
+
+def _convert_loop(tensor: Any, frame: FrameType) -> None:
+    """Let a long `for` statement be converted, so that its body may be recorded once."""
+    if current_recording() is None or is_final(frame.f_code) or not is_user_code(frame):
+        return
+    shape = tensor.array.shape
+    if shape and shape[0] >= MANY_ROUNDS and is_at_loop(frame):
+        raise DecisionError(f"A loop at {place_of(frame)} is long.", frame, is_optional=True)
 
 
 def noting_size_reads(is_on: bool) -> None:

@@ -1,0 +1,57 @@
+"""Decisions by the values of tensors while a function is recorded.
+
+A replay would not decide again, so a decision in Python ends the recording. The function that
+decides is converted then, and recorded again; see `tapegrad.program.autograph`.
+"""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType, FrameType
+
+from tapegrad.core.call_site import place_of
+from tapegrad.errors import RecordingError
+
+_final: dict[int, CodeType] = {}
+
+_GET_ITER, _FOR_ITER = dis.opmap["GET_ITER"], dis.opmap["FOR_ITER"]
+
+
+class DecisionError(RecordingError):
+    """The Python code decides by a value that the recording computes.
+
+    `code` is that of the function that decides, and `site` its line. The recording can be made
+    without a conversion if the decision `is_optional`, and a conversion does not help unless it
+    `is_convertible`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        frame: FrameType,
+        is_optional: bool = False,
+        what: str = "it decides by the value of a tensor",
+        is_convertible: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.what = what
+        self.is_convertible = is_convertible
+        self.code = frame.f_code
+        self.site = place_of(frame)
+        self.is_optional = is_optional
+
+
+def set_final(code: CodeType) -> None:
+    """Note that a function has been converted, or cannot be."""
+    _final[id(code)] = code  # keeps the number from being reused
+
+
+def is_final(code: CodeType) -> bool:
+    """Whether a conversion of a function would change nothing."""
+    return _final.get(id(code)) is code
+
+
+def is_at_loop(frame: FrameType) -> bool:
+    """Whether a frame has just begun a `for` statement, and not a comprehension or a call."""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    return code[place] == _GET_ITER and code[place + 2] == _FOR_ITER
