@@ -35,6 +35,8 @@ NAMESPACES = {
     "scipy",
     "signal",
     "special",
+    "strings",
+    "summary",
     "test",
     "testing",
     "train",

@@ -264,7 +264,8 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     if isinstance(spec, DatasetSpec):
         return value
     has_dtype = hasattr(value, "dtype")
-    array = own_leaf(value, "from_generator", None if has_dtype else spec.dtype)
+    is_numeric = not has_dtype and spec.dtype.name != "string"
+    array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))
     wanted = spec.shape
