@@ -173,6 +173,17 @@ def string_tensor(array: Any) -> StringTensor:
     return StringTensor(found)
 
 
+def empty_texts(shape: Any) -> StringTensor:
+    """Return a string tensor of empty texts.
+
+    >>> empty_texts([2]).tolist()
+    [b'', b'']
+    """
+    array = np.empty(tuple(shape), object)
+    array.fill(b"")
+    return StringTensor(array)
+
+
 def _joined(first: Any, second: Any) -> StringTensor:
     return string_tensor(np.add(text_array(first), text_array(second)))
 
