@@ -246,6 +246,18 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str | bytes | StringTensor)
 
 
+def is_list_of_text(value: Any) -> bool:
+    """Return whether a value is a list of Python's texts, perhaps nested.
+
+    >>> is_list_of_text(["a"]), is_list_of_text("a")
+    (True, False)
+    """
+    is_list = isinstance(value, list | tuple) and bool(value)
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return is_list and isinstance(value, str | bytes)
+
+
 def text_or_raise(value: Any, dtype: Any, error: Exception) -> StringTensor:
     """Return a value that is no number as a string tensor, or raise the error."""
     if dtype is not None and not is_text_type(dtype):
