@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.keras.callbacks.event_files import Fields, message
+from tapegrad.io.wire import Fields, message
 from tapegrad.keras.utils.model_graph import Box
 
 BUCKETS = 30
