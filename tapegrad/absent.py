@@ -6,8 +6,9 @@ The AttributeError for such a name says so.
 from __future__ import annotations
 
 _RAGGED = (
-    "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad sequences with keras.utils.pad_sequences or "
-    "Dataset.padded_batch, and mask them with tapegrad.sequence_mask."
+    "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad "
+    "sequences with keras.utils.pad_sequences or Dataset.padded_batch, and mask them with "
+    "tapegrad.sequence_mask."
 )
 _SPARSE = (
     "Sparse matrices are in tapegrad.scipy.sparse, with gradients; gradients of gathers are "

@@ -263,7 +263,7 @@ def _described(element: Any) -> Any:
 
 
 def _as_fixed_width(texts: np.ndarray) -> np.ndarray:
-    """Return texts as bytes of one width; each gets a last byte, as NumPy removes trailing zeros."""
+    """Return texts as bytes of one width; each gets a last byte: NumPy drops trailing zeros."""
     return np.array([text + _END_OF_TEXT for text in texts.ravel()], np.bytes_).reshape(texts.shape)
 
 

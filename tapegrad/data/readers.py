@@ -186,5 +186,3 @@ class CsvDataset(Dataset):
         kinds = [column_kind(one) for one in record_defaults]
         signature = tuple(TensorSpec((), one.dtype) for one in kinds)
         super().__init__(_of_files(filenames, "CsvDataset", rows, signature))
-
-

@@ -55,11 +55,14 @@ def parse_single_example(
 
     >>> from tapegrad.io.messages import Features, Int64List
     >>> example = Example(Features({"a": Feature(int64_list=Int64List([3]))}))
-    >>> int(parse_single_example(example.SerializeToString(), {"a": FixedLenFeature([], "int64")})["a"])
+    >>> data = example.SerializeToString()
+    >>> int(parse_single_example(data, {"a": FixedLenFeature([], "int64")})["a"])
     3
     """
     if np.ndim(text_array(serialized)):
-        raise ArgumentError("parse_single_example takes one example. Use parse_example for a batch.")
+        raise ArgumentError(
+            "parse_single_example takes one example. Use parse_example for a batch."
+        )
     found = _parsed(text_array(serialized).item(), features)
     return {key: as_tensor(value) for key, value in found.items()}
 
@@ -217,9 +220,7 @@ class ColumnKind(NamedTuple):
         """
         if field == missing or field == "":
             if self.default is None:
-                raise ArgumentError(
-                    f"Field {place} is required but missing in record {number}."
-                )
+                raise ArgumentError(f"Field {place} is required but missing in record {number}.")
             return self.default
         if self.dtype.kind == "O":
             return field.encode("utf-8", "surrogateescape")

@@ -76,8 +76,7 @@ class TFRecordWriter:
         """Write one record: bytes, text, or a string tensor of one text."""
         if not is_text(record):
             raise ArgumentTypeError(
-                "A record is bytes, e.g. example.SerializeToString(). "
-                f"Got {type(record).__name__}."
+                f"A record is bytes, e.g. example.SerializeToString(). Got {type(record).__name__}."
             )
         data = _framed(text_array(record).item())
         self._file.write(data if self._packer is None else self._packer.compress(data))
@@ -120,7 +119,7 @@ def opened(path: str, compression: str, function: str) -> Any:
         if compression == "ZLIB":
             with open(path, "rb") as file:
                 return _Inflated(zlib.decompress(file.read()))
-        return open(path, "rb")  # noqa: SIM115
+        return open(path, "rb")
 
 
 class _Inflated:

@@ -19,7 +19,6 @@ from tapegrad.core.values.convert import (
     adapted,
     copy_of_device_array,
     to_host_array,
-    to_tensor,
 )
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.sizes import for_shape

@@ -25,10 +25,11 @@ from tapegrad.core.values.strings import (
 from tapegrad.core.values.tensor import wrap
 from tapegrad.errors import ArgumentTypeError
 
-MOVING = frozenset(
-    "broadcast_to concat flip gather_rows identity permute_dims reshape roll slice split stack "
-    "stop_gradient take take_along_axis unstack where".split()
-)
+MOVING = {
+    *("broadcast_to", "concat", "flip", "gather_rows", "identity", "permute_dims", "reshape"),
+    *("roll", "slice", "split", "stack", "stop_gradient", "take", "take_along_axis", "unstack"),
+    "where",
+}
 """Primitives whose results are elements of their operands."""
 
 

@@ -126,5 +126,7 @@ def _coding(encoding: str, errors: str) -> tuple[str, str]:
     check_choice("errors", errors, tuple(_POLICIES))
     known = _ENCODINGS.get(encoding.upper().replace("UTF8", "UTF-8"))
     if known is None:
-        raise ArgumentError(f"The encoding must be one of {', '.join(_ENCODINGS)}. Got {encoding!r}.")
+        raise ArgumentError(
+            f"The encoding must be one of {', '.join(_ENCODINGS)}. Got {encoding!r}."
+        )
     return known, _POLICIES[errors]

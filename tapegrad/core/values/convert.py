@@ -18,6 +18,7 @@ from tapegrad.core.values.sizes import Size, SizeRatio
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
+
 class TextFoundError(ArgumentTypeError):
     """Raised where numbers are needed and text was found: see `tapegrad.core.values.strings`."""
 

@@ -13,9 +13,9 @@ import numpy as np
 from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.keras.layers.category_layers import CategoryLayer, checked_salt, texts_in
-from tapegrad.strings.fingerprints import crossed_hash, farm_hash, sip_hash
 from tapegrad.keras.layers.spatial_arguments import positive
 from tapegrad.ops.creation import constant
+from tapegrad.strings.fingerprints import crossed_hash, farm_hash, sip_hash
 
 
 class _HashLayer(CategoryLayer):
@@ -86,7 +86,7 @@ class Hashing(_HashLayer):
 
 
 class HashedCrossing(_HashLayer):
-    """Return a hash of each pair of integers or texts, modulo `num_bins`: the crossing of two features.
+    """Return a hash of each pair of integers or texts, modulo `num_bins`.
 
     >>> import tapegrad
     >>> first, second = tapegrad.constant([1, 2, 1]), tapegrad.constant([101, 101, 101])

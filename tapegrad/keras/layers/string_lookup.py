@@ -112,7 +112,9 @@ class StringLookup(CategoryLayer):
         """Set the texts: a list, an array, or the path of a file with one text per line."""
         if isinstance(vocabulary, str):
             vocabulary = read_file(vocabulary).numpy().decode(self.encoding).splitlines()
-        array = np.asarray(vocabulary, object) if not is_text(vocabulary) else text_array(vocabulary)
+        array = (
+            np.asarray(vocabulary, object) if not is_text(vocabulary) else text_array(vocabulary)
+        )
         if array.ndim != 1 or not array.size:
             raise ArgumentError(f"vocabulary must be a list of texts. Got {vocabulary!r:.80}.")
         tokens = [self._encoded(token) for token in array]
@@ -258,9 +260,7 @@ class StringLookup(CategoryLayer):
     def _texts_at(self, places: np.ndarray) -> StringTensor:
         tokens = [self._encoded(one) for one in self.get_vocabulary()]
         unknown = self._encoded(self.oov_token)
-        found = [
-            tokens[k] if 0 <= k < len(tokens) else unknown for k in places.ravel().tolist()
-        ]
+        found = [tokens[k] if 0 <= k < len(tokens) else unknown for k in places.ravel().tolist()]
         array = np.empty(len(found), object)
         array[:] = found
         return string_tensor(array.reshape(places.shape))

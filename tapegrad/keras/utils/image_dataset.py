@@ -108,5 +108,3 @@ def _padded(pixels: Any, size: tuple[int, int]) -> Any:
     more_columns = max(width, height * size[1] // size[0]) - width
     top, left = more_rows // 2, more_columns // 2
     return np.pad(pixels, ((top, more_rows - top), (left, more_columns - left), (0, 0)))
-
-
