@@ -34,6 +34,7 @@ from tapegrad.core.values.dtypes import (
     int16,
     int32,
     int64,
+    string,
     uint8,
     uint16,
     uint32,
@@ -45,6 +46,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.engine import is_on as _is_engine_on  # noqa: F401  # registers the engine
 from tapegrad.lazy import load as _load
 from tapegrad.module import Module
+from tapegrad.ops import strings as _strings  # noqa: F401  # registers string tensors
 
 if TYPE_CHECKING:
     from tapegrad import (
@@ -75,6 +77,8 @@ if TYPE_CHECKING:
         scipy,
         signal,
         special,
+        strings,
+        summary,
         test,
         testing,
         train,
@@ -312,13 +316,13 @@ __all__ = [
     "reverse", "reverse_sequence", "roll", "round", "saturate_cast", "scalar_mul", "scan",
     "scatter_nd", "scipy", "searchsorted", "sequence_mask", "shape", "shape_n", "sigmoid", "sign",
     "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "special", "split", "sqrt",
-    "square", "squeeze", "stack", "stop_gradient", "strided_slice", "subtract", "switch_case",
-    "tan", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile",
-    "to_device", "train", "transpose", "truediv", "truncatediv", "truncatemod", "uint16", "uint32",
-    "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "value_and_grad",
-    "vectorized_map", "version", "vjp", "vmap", "wait_for_programs", "where", "while_loop", "zeros",
-    "zeros_initializer", "zeros_like",
+    "square", "squeeze", "stack", "stop_gradient", "strided_slice", "string", "strings", "subtract",
+    "summary", "switch_case", "tan", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot",
+    "test", "testing", "tile", "to_device", "train", "transpose", "truediv", "truncatediv",
+    "truncatemod", "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts",
+    "unravel_index", "unstack", "value_and_grad", "vectorized_map", "version", "vjp", "vmap",
+    "wait_for_programs", "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]  # fmt: skip
 
 _check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

@@ -5,13 +5,10 @@ The AttributeError for such a name says so.
 
 from __future__ import annotations
 
-_STRINGS = (
-    "Tensors hold numbers. Use Python's str methods on the host, and keras.layers or a dictionary "
-    "to turn words into integers."
-)
 _RAGGED = (
-    "There are no ragged tensors. Pad sequences with keras.utils.pad_sequences or "
-    "Dataset.padded_batch, and mask them with tapegrad.sequence_mask."
+    "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad "
+    "sequences with keras.utils.pad_sequences or Dataset.padded_batch, and mask them with "
+    "tapegrad.sequence_mask."
 )
 _SPARSE = (
     "Sparse matrices are in tapegrad.scipy.sparse, with gradients; gradients of gathers are "
@@ -26,8 +23,8 @@ _SESSIONS = (
     "placeholders."
 )
 _RECORDS = (
-    "TFRecord files are not read. Use Dataset.from_tensor_slices, also with np.memmap arrays, "
-    "Dataset.from_generator, or Dataset.save and Dataset.load."
+    "Describe features by tapegrad.io.FixedLenFeature, or by FixedLenSequenceFeature for different "
+    "lengths, which are padded."
 )
 _PYTHON_LIST = (
     "Use a Python list or collections.deque; tapegrad.TensorArray works in recorded loops."
@@ -53,41 +50,28 @@ ABSENT = {
     "TypeSpec": "Use tapegrad.TensorSpec.",
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
-    "as_string": "Use str(x.numpy()) on the host.",
+    "as_string": "Use tapegrad.strings.as_string.",
     "autograph": (
         "tapegrad.function records calls. Use tapegrad.cond and tapegrad.while_loop for decisions "
         "on tensors."
     ),
     "compat.v1": _SESSIONS,
-    "data.CsvDataset": "Read the file with NumPy; Dataset.from_tensor_slices takes arrays.",
-    "data.FixedLengthRecordDataset": "Dataset.from_tensor_slices takes np.memmap arrays.",
-    "data.TFRecordDataset": _RECORDS,
-    "data.TextLineDataset": "Read the lines with Python; tensors hold numbers.",
-    "data.experimental.make_csv_dataset": (
-        "Read the file with NumPy; Dataset.from_tensor_slices takes dictionaries of arrays."
-    ),
     "distribute.NcclAllReduce": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
     "distribute.TPUStrategy": _PROCESSES,
     "distribute.cluster_resolver": _PROCESSES,
     "distribute.coordinator": _PROCESSES,
-    "edit_distance": _STRINGS,
+    "edit_distance": "Compute it on the host, in Python.",
     "estimator": "Use keras.Model with fit and evaluate.",
     "feature_column": "Use the layers of keras for preprocessing.",
     "get_static_value": "x.numpy() returns the value of a tensor.",
     "graph_util": _SESSIONS,
     "gradients": "Use tapegrad.GradientTape, or tapegrad.grad.",
     "hessians": "Use tapegrad.hessian.",
-    "io.FixedLenFeature": _RECORDS,
-    "io.TFRecordOptions": _RECORDS,
-    "io.TFRecordWriter": _RECORDS,
+    "io.RaggedFeature": _RECORDS,
+    "io.SparseFeature": _RECORDS,
     "io.VarLenFeature": _RECORDS,
-    "io.decode_csv": "Read the file with NumPy or pandas.",
-    "io.decode_raw": "Use np.frombuffer.",
-    "io.parse_example": _RECORDS,
-    "io.parse_single_example": _RECORDS,
-    "io.parse_tensor": "Use np.load.",
-    "io.serialize_tensor": "Use np.save.",
+    "io.parse_sequence_example": _RECORDS,
     "layers": "Use tapegrad.keras.layers.",
     "lite": _SAVING,
     "load_library": "Functions in C and CUDA are added with tapegrad.extend.",
@@ -103,10 +87,12 @@ ABSENT = {
     "saved_model": _SAVING,
     "sets": "Use tapegrad.unique, or Python's sets on the host.",
     "sparse": _SPARSE,
-    "string": _STRINGS,
-    "string_to_hash_bucket": _STRINGS,
-    "strings": _STRINGS,
-    "summary": "keras.callbacks.TensorBoard writes files for TensorBoard.",
+    "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
+    "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
+    "strings.unicode_script": "Use Python's unicodedata on the host.",
+    "summary.audio": "Sound is not written.",
+    "summary.trace_export": "`explain()` of a tapegrad.function says what was compiled.",
+    "summary.trace_on": "`explain()` of a tapegrad.function says what was compiled.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
     "tpu": "Devices are CPUs and CUDA GPUs.",

@@ -37,6 +37,8 @@ NAMESPACES = {
     "scipy",
     "signal",
     "special",
+    "strings",
+    "summary",
     "test",
     "testing",
     "train",

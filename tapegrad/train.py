@@ -1,6 +1,7 @@
-"""Checkpoints with TensorFlow's interface (tf.train)."""
+"""TensorFlow's `tf.train`: checkpoints, and the messages of record files."""
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.io.messages import BytesList, Example, Feature, Features, FloatList, Int64List
 from tapegrad.keras.saving.checkpoint import (
     Checkpoint,
     CheckpointManager,
@@ -10,10 +11,16 @@ from tapegrad.keras.saving.checkpoint import (
 )
 
 __all__ = [
+    "BytesList",
     "Checkpoint",
     "CheckpointManager",
     "CheckpointMismatchError",
     "CheckpointStatus",
+    "Example",
+    "Feature",
+    "Features",
+    "FloatList",
+    "Int64List",
     "latest_checkpoint",
 ]
 

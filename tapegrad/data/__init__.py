@@ -9,14 +9,18 @@ from tapegrad.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARD
 from tapegrad.data.dataset import Dataset
 from tapegrad.data.iterator import DatasetIterator as Iterator
 from tapegrad.data.options import Options
+from tapegrad.data.readers import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 
 __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Dataset",
+    "FixedLengthRecordDataset",
     "Iterator",
     "Options",
+    "TFRecordDataset",
+    "TextLineDataset",
     "experimental",
 ]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values import nest
+from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import annotate_errors
 from tapegrad.data.plan import END, Above, Plan, Run, Source, State
@@ -168,6 +169,13 @@ def _keys(like: Any) -> str:
     return f"a tuple of {len(like)} entries"
 
 
+def _filling(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the padding value; that of text is empty unless another is given."""
+    if dtype.kind != "O":
+        return value
+    return text_array(value if is_text(value) else b"").item()
+
+
 def _padded(leaves: Sequence[np.ndarray], shape: Sequence[int | None], value: Any) -> np.ndarray:
     if any(leaf.ndim != len(shape) for leaf in leaves):
         ranks = sorted({leaf.ndim for leaf in leaves})
@@ -179,7 +187,7 @@ def _padded(leaves: Sequence[np.ndarray], shape: Sequence[int | None], value: An
             f"padded_batch cannot truncate: an array of the batch has shape {tuple(longest)}, and "
             f"padded_shapes allows {tuple(room)}."
         )
-    batch = np.full((len(leaves), *room), value, leaves[0].dtype)
+    batch = np.full((len(leaves), *room), _filling(value, leaves[0].dtype), leaves[0].dtype)
     for row, leaf in enumerate(leaves):
         filled: tuple[Any, ...] = (row, *map(slice, leaf.shape))
         batch[filled] = leaf

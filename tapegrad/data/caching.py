@@ -23,7 +23,7 @@ import numpy as np
 from tapegrad.core.files.atomic import lock, remove_abandoned
 from tapegrad.core.files.formats import member_problem, parse_json
 from tapegrad.core.values import nest
-from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.data.plan import (
     END,
     ListRows,
@@ -212,6 +212,8 @@ class _FileKeeper:
     def _write(self, name: str, array: np.ndarray) -> None:
         if array.dtype.name == "bfloat16":  # NumPy's files store it as two raw bytes
             array = array.view(np.uint16)
+        if array.dtype.kind == "O":
+            array = _as_fixed_width(array)
         with self._archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
             np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
@@ -257,7 +259,24 @@ def _described(element: Any) -> Any:
             "cache to a file takes tuples of arrays, and dictionaries whose keys are strings. An "
             f"element holds a {type(element).__name__}; use cache() to keep the elements in memory."
         )
-    return str(element.dtype.name)
+    return str(as_dtype(element.dtype).name)
+
+
+def _as_fixed_width(texts: np.ndarray) -> np.ndarray:
+    """Return texts as bytes of one width; each gets a last byte: NumPy drops trailing zeros."""
+    return np.array([text + _END_OF_TEXT for text in texts.ravel()], np.bytes_).reshape(texts.shape)
+
+
+_END_OF_TEXT = b"\x03"
+
+
+def _as_stored(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Undo what `_write` does to text and to bfloat16."""
+    if dtype.kind != "O":
+        return array if array.dtype == dtype else array.view(dtype)
+    texts = np.empty(array.shape, object)
+    texts.ravel()[:] = [text[:-1] for text in array.ravel().tolist()]
+    return texts
 
 
 class _FileRows(Rows):
@@ -274,7 +293,7 @@ class _FileRows(Rows):
                 raise ValueError(problem)
             head = parse_json(str(self._array("head")), str(path), "its head")
             self._structure = _restored(head["structure"])
-            self._dtypes = [numpy_dtype(name) for name in nest.flatten(self._structure)]
+            self._dtypes = [as_dtype(name).dtype for name in nest.flatten(self._structure)]
             self._count = int(head["count"])
             arrays = 1 + self._count * len(self._dtypes)
             found = len(self._file.infolist())
@@ -300,7 +319,7 @@ class _FileRows(Rows):
         with self._reading():
             for place, dtype in enumerate(self._dtypes):
                 array = self._array(f"{index}.{place}")
-                leaves.append(array if array.dtype == dtype else array.view(dtype))
+                leaves.append(_as_stored(array, dtype))
         return nest.pack_sequence_as(self._structure, leaves)
 
     def _array(self, name: str) -> np.ndarray:

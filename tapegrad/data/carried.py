@@ -218,4 +218,5 @@ def _key(leaf: Any) -> tuple[Any, ...]:
     if isinstance(leaf, Nested):
         raise ArgumentTypeError("unique compares arrays, but an element holds a dataset.")
     array = np.asarray(leaf)
-    return array.dtype, array.shape, array.tobytes()
+    values = tuple(array.ravel()) if array.dtype.kind == "O" else array.tobytes()
+    return array.dtype, array.shape, values

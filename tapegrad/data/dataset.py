@@ -116,6 +116,25 @@ class Dataset(Readable):
         )
 
     @staticmethod
+    def list_files(
+        file_pattern: Any,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make a dataset of the paths that match glob patterns; by default they are shuffled.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     open(folder + "/a.txt", "w").close()
+        ...     len(Dataset.list_files(folder + "/*.txt"))
+        1
+        """
+        paths = sources.paths(file_pattern)
+        found = Dataset(sources.slices(paths))
+        return found if shuffle is False else found.shuffle(len(paths), seed)
+
+    @staticmethod
     def load(
         path: str | os.PathLike[str],
         element_spec: Any = None,

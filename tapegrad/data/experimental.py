@@ -12,6 +12,8 @@ from tapegrad.data.carried import Asserted
 from tapegrad.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.dataset import Dataset
 from tapegrad.data.options import AutoShardPolicy
+from tapegrad.data.readers import CsvDataset
+from tapegrad.data.tables import make_csv_dataset
 
 __all__ = [
     "AUTOTUNE",
@@ -19,12 +21,14 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "AutoShardPolicy",
     "Counter",
+    "CsvDataset",
     "assert_cardinality",
     "cardinality",
     "choose_from_datasets",
     "enumerate_dataset",
     "get_single_element",
     "load",
+    "make_csv_dataset",
     "prefetch_to_device",
     "sample_from_datasets",
     "save",

@@ -7,6 +7,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from tapegrad.core.values.device import device
+from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.data.structure import own_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
@@ -67,7 +68,7 @@ class Call:
         with annotate_errors(self._name):
             result = self._context.copy().run(self._called, element)
             # A function may fill the same array in every call, but not the same tensor.
-            return own_host(result, self._step, are_new=(Tensor,))
+            return own_host(result, self._step, are_new=(Tensor, StringTensor))
 
     def _called(self, element: Any) -> Any:
         tensors = to_host_tensors(element)

@@ -26,7 +26,9 @@ class Resident:
 
     def __init__(self, arrays: Any) -> None:
         self._arrays = arrays
-        self._is_small = sum(leaf.nbytes for leaf in nest.flatten(arrays)) <= MOST_BYTES
+        leaves = nest.flatten(arrays)
+        self._has_text = any([leaf.dtype.kind == "O" for leaf in leaves])  # stays on the host
+        self._is_small = not self._has_text and sum([leaf.nbytes for leaf in leaves]) <= MOST_BYTES
         self._copies: dict[str, Any] = {}
 
     def is_for(self, like: Any) -> bool:
@@ -35,7 +37,7 @@ class Resident:
 
     def rows(self, indices: np.ndarray, like: Any) -> Any:
         """Return rows as tensors beside the array `like`; None if the host has to gather them."""
-        if not can_stay_beside(like):
+        if self._has_text or not can_stay_beside(like):
             return None
         with working():
             return attempt("A batch", self._rows, indices, like, on=like)

@@ -26,7 +26,14 @@ from tapegrad.data.plan import (
     refuse_beyond,
 )
 from tapegrad.data.structure import DatasetSpec, own_host, own_leaf, spec_of
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    NotFoundError,
+    ShapeError,
+)
+from tapegrad.io.files import files_matching
 from tapegrad.program.record.signature import TensorSpec
 
 
@@ -82,6 +89,14 @@ def slices(tensors: Any) -> Plan:
         )
     specs = [TensorSpec(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     return _RandomAccess(step, ArrayRows(arrays), lambda: nest.pack_sequence_as(arrays, specs))
+
+
+def paths(pattern: Any) -> list[str]:
+    """Return the files that match glob patterns, or raise if there are none."""
+    found = files_matching(pattern, "list_files")
+    if not found:
+        raise NotFoundError(f"list_files: no file matches {pattern!r}.")
+    return found
 
 
 def listed(step: str, elements: Sequence[Any]) -> Plan:
@@ -264,7 +279,8 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     if isinstance(spec, DatasetSpec):
         return value
     has_dtype = hasattr(value, "dtype")
-    array = own_leaf(value, "from_generator", None if has_dtype else spec.dtype)
+    is_numeric = not has_dtype and spec.dtype.name != "string"
+    array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))
     wanted = spec.shape

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values import host, nest
-from tapegrad.core.values.convert import adapted, device_array, to_host_array
+from tapegrad.core.values.convert import TextFoundError, adapted, device_array, to_host_array
+from tapegrad.core.values.dtypes import is_text_type
+from tapegrad.core.values.strings import StringTensor, is_text, text_array
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.ops.shape.joining import concat
 from tapegrad.program.record.recording_lock import working
 from tapegrad.program.record.signature import TensorSpec
@@ -74,8 +76,10 @@ def to_host(value: Any, how: str) -> Any:
 def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     """Convert a number, list, array or tensor to a host array; host arrays are not copied."""
     if isinstance(value, np.ndarray) and dtype is None:
-        return to_host_array(value)  # type: ignore[no-any-return]  # raises for strings and objects
+        return _host_array(value)
     value = adapted(value)
+    if isinstance(value, StringTensor):
+        return value.array
     if isinstance(value, Variable):
         value = value.value()
     if isinstance(value, Tensor):
@@ -83,10 +87,20 @@ def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     else:
         array = device_array(value)
         if array is None:
-            array = to_host_array(value, dtype)
+            array = _host_array(value, dtype)
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     return host.fetch(array, None, how)
+
+
+def _host_array(value: Any, dtype: Any = None) -> np.ndarray:
+    """Convert a host value to an array of numbers, or of bytes objects if it is text."""
+    try:
+        return to_host_array(value, dtype)  # type: ignore[no-any-return]
+    except (TextFoundError, DTypeError):
+        if not is_text(value) and not (dtype is not None and is_text_type(dtype)):
+            raise
+        return text_array(value)
 
 
 def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
@@ -107,7 +121,7 @@ def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
 def own_leaf(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     """Convert a value to a host array of its own; a memory-mapped file stays where it is."""
     array = leaf_to_host(value, how, dtype)
-    is_kept = isinstance(value, list | float | int | complex | np.memmap)
+    is_kept = isinstance(value, list | float | int | complex | str | bytes | np.memmap)
     return array if is_kept else array.copy()
 
 
@@ -121,7 +135,7 @@ def to_tensors(element: Any, like: Any) -> Any:
 
 def to_host_tensors(element: Any) -> Any:
     """Convert a host element to tensors that share its memory, for functions on the host."""
-    return mapped(lambda leaf: wrap(leaf) if isinstance(leaf, np.ndarray) else leaf, element)
+    return mapped(lambda leaf: _shared(leaf) if isinstance(leaf, np.ndarray) else leaf, element)
 
 
 def to_numpy(element: Any) -> Any:
@@ -131,8 +145,15 @@ def to_numpy(element: Any) -> Any:
     )
 
 
+def _shared(leaf: np.ndarray) -> Any:
+    return wrap(leaf) if leaf.dtype.kind != "O" else StringTensor(leaf)
+
+
 def _placed(leaf: Any, like: Any) -> Any:
-    return wrap(host.place_like(leaf, like)) if isinstance(leaf, np.ndarray) else leaf
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    # Text stays on the host.
+    return wrap(host.place_like(leaf, like)) if leaf.dtype.kind != "O" else StringTensor(leaf)
 
 
 # Joining elements
@@ -152,7 +173,7 @@ def concatenated(blocks: Sequence[Any], step: str) -> Any:
         if isinstance(leaves[0], Tensor):  # rows of one array on a device (see resident.py)
             with working():
                 return concat(leaves)
-        _refuse_differing([leaf[0] for leaf in leaves], step)
+        _refuse_differing([leaf[0, ...] for leaf in leaves], step)
         return np.concatenate(leaves)
 
     return combined(blocks, step, join)

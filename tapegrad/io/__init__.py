@@ -1,4 +1,4 @@
-"""TensorFlow's `tf.io`: whole files, and `gfile` for files and folders."""
+"""TensorFlow's `tf.io`: files, records, examples and tables; `gfile` for files and folders."""
 
 from __future__ import annotations
 
@@ -8,8 +8,37 @@ from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.io import gfile
 from tapegrad.io.files import matching_files, read_file, write_file
+from tapegrad.io.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    decode_base64,
+    decode_csv,
+    decode_raw,
+    encode_base64,
+    parse_example,
+    parse_single_example,
+)
+from tapegrad.io.records import TFRecordOptions, TFRecordWriter
+from tapegrad.io.tensor_messages import parse_tensor, serialize_tensor
 
-__all__ = ["gfile", "matching_files", "read_file", "write_file"]
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "decode_base64",
+    "decode_csv",
+    "decode_raw",
+    "encode_base64",
+    "gfile",
+    "matching_files",
+    "parse_example",
+    "parse_single_example",
+    "parse_tensor",
+    "read_file",
+    "serialize_tensor",
+    "write_file",
+]
 
 
 def __getattr__(name: str) -> Any:

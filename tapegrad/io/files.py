@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tapegrad.core.values.strings import StringTensor, string_tensor, text_array
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.io.paths import local_path, named_errors
 
-Path = str | bytes | os.PathLike[str]
 
-
-def read_file(filename: Path, name: str | None = None) -> bytes:
-    """Return the content of a file as bytes; TensorFlow returns them as a string tensor.
+def read_file(filename: Any, name: str | None = None) -> StringTensor:
+    """Return the content of a file as a string tensor.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_file(os.path.join(folder, "words.txt"), "some words")
-    ...     read_file(os.path.join(folder, "words.txt"))
+    ...     read_file(os.path.join(folder, "words.txt")).numpy()
     b'some words'
     """
     path = local_path(filename, "read_file")
     with named_errors(path, "read_file"), open(path, "rb") as file:
-        return file.read()
+        return string_tensor(file.read())
 
 
-def write_file(filename: Path, contents: Any, name: str | None = None) -> None:
+def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
     """Write bytes or text to a file, and make its folder if that does not exist.
 
     >>> import os, tempfile
@@ -37,7 +37,7 @@ def write_file(filename: Path, contents: Any, name: str | None = None) -> None:
     ['words.txt']
     """
     path = local_path(filename, "write_file")
-    if not isinstance(contents, str | bytes | bytearray | memoryview):
+    if not isinstance(contents, str | bytes | bytearray | memoryview | StringTensor):
         raise ArgumentTypeError(
             f"write_file takes bytes or text as contents. Got {type(contents).__name__}."
         )
@@ -48,15 +48,38 @@ def write_file(filename: Path, contents: Any, name: str | None = None) -> None:
             file.write(data)
 
 
-def matching_files(pattern: Path | Sequence[Path], name: str | None = None) -> list[str]:
+def matching_files(pattern: Any, name: str | None = None) -> StringTensor:
     """Return the paths of the files that match a glob pattern or one of several, sorted.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_file(os.path.join(folder, "a.txt"), "")
-    ...     [os.path.basename(path) for path in matching_files(os.path.join(folder, "*.txt"))]
-    ['a.txt']
+    ...     found = matching_files(os.path.join(folder, "*.txt")).tolist()
+    ...     [os.path.basename(path) for path in found]
+    [b'a.txt']
     """
-    patterns = list(pattern) if isinstance(pattern, list | tuple) else [pattern]
-    found = [glob.glob(local_path(one, "matching_files")) for one in patterns]
-    return sorted(path for paths in found for path in paths if os.path.isfile(path))
+    found = np.empty(len(paths := files_matching(pattern, "matching_files")), object)
+    found[:] = [os.fsencode(path) for path in paths]
+    return string_tensor(found)
+
+
+def files_matching(pattern: Any, function: str) -> list[str]:
+    """Return the paths of the files that match glob patterns, sorted.
+
+    >>> files_matching("no such folder/*", "list_files")
+    []
+    """
+    found = [glob.glob(path) for path in paths_in(pattern, function)]
+    return sorted({path for paths in found for path in paths if os.path.isfile(path)})
+
+
+def paths_in(value: Any, function: str) -> list[str]:
+    """Return one path, or a list or a string tensor of them, as a list of text.
+
+    >>> paths_in(["a", "b"], "list_files")
+    ['a', 'b']
+    """
+    if isinstance(value, StringTensor | np.ndarray):
+        value = [os.fsdecode(one) for one in text_array(value).ravel().tolist()]
+    several = list(value) if isinstance(value, list | tuple) else [value]
+    return [local_path(one, function) for one in several]

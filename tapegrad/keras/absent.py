@@ -5,10 +5,6 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 _REAL = "Real Keras offers it; tapegrad.keras, which needs no other package, does not."
-_TEXT = (
-    "Tensors of strings are not supported here. Convert text to integers before it becomes a "
-    "tensor, or use real Keras."
-)
 _SENTENCES = {
     "keras": {
         "applications": _REAL,
@@ -27,15 +23,12 @@ _SENTENCES = {
         "JaxLayer": "Functions of JAX are not supported. Write the layer with keras.ops.",
         "FlaxLayer": "Modules of Flax are not supported. Write the layer with keras.ops.",
         "TorchModuleWrapper": "Modules of PyTorch are not supported. Write a layer.",
-        "TextVectorization": _TEXT,
-        "StringLookup": _TEXT,
         "MelSpectrogram": _REAL,
         "STFTSpectrogram": _REAL,
     },
     "keras.utils": {
         "FeatureSpace": _REAL,
         "audio_dataset_from_directory": f"Sound files are not read. {_REAL}",
-        "text_dataset_from_directory": _TEXT,
     },
     "Model": {
         "export": f"Exported archives are files of TensorFlow; `save` writes a model file. {_REAL}",

@@ -16,7 +16,12 @@ import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
+<<<<<<< HEAD
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+=======
+from tapegrad.core.values.strings import empty_texts
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+>>>>>>> w-strings
 from tapegrad.ops.creation import zeros
 
 Shape = tuple[int | None, ...]
@@ -182,7 +187,8 @@ def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
             return x
         if limits is not None:
             limits.check_array(x.shape, "an array")
-        return zeros([size if n is None else n for n in x.shape], x.dtype)
+        sizes = [size if n is None else n for n in x.shape]
+        return zeros(sizes, x.dtype) if x.dtype != "string" else empty_texts(sizes)
 
     limits = active_limits()
     args, kwargs = nest.map_structure(zeros_for, given)

@@ -14,12 +14,18 @@ from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values import host
-from tapegrad.core.values.convert import adapted, copy_of_device_array, to_host_array, to_tensor
+from tapegrad.core.values.convert import (
+    TextFoundError,
+    adapted,
+    copy_of_device_array,
+    to_host_array,
+)
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.sizes import for_shape
+from tapegrad.core.values.strings import text_or_raise, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.kinds import require_integers
@@ -66,7 +72,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     copy = copy_of_device_array(value, dtype)
     if copy is not None:
         return wrap(copy) if shape is None else _with_shape(wrap(copy), tuple(shape))
-    array = to_host_array(value, dtype)
+    try:
+        array = to_host_array(value, dtype)
+    except (TextFoundError, DTypeError) as error:
+        text: Any = text_or_raise(value, dtype, error)
+        return text if shape is None else _with_shape(text, tuple(shape))
     if shape is not None:
         array = _with_shape(wrap(array), tuple(shape)).array
     return wrap(host.place(array))
@@ -88,7 +98,7 @@ def convert_to_tensor(
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
     """
-    tensor = value.value() if isinstance(value, Variable) else to_tensor(value, dtype)
+    tensor = value.value() if isinstance(value, Variable) else to_any_tensor(value, dtype)
     if dtype is not None and tensor.dtype != dtype:
         raise ShapeError(
             f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "

@@ -18,7 +18,6 @@ from typing import Any
 from tapegrad.autodiff.batching import current_frame
 from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
-from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
@@ -62,6 +61,7 @@ from tapegrad.program.record.arguments import (
     is_numeric,
     key_of,
     take_shared,
+    why_uncompiled,
 )
 from tapegrad.program.record.effects import silence, without_effects
 from tapegrad.program.record.methods import Method
@@ -208,8 +208,8 @@ class Function:
             return self._run_eagerly(reason, args, kwargs)
         leaves = flatten_call(args, kwargs)
         shared = take_shared(leaves)
-        if any([type(leaf) in INTERPRETERS for leaf in leaves]):
-            return self._run_eagerly("vmap or a forward mode tracks an argument", args, kwargs)
+        if reason := why_uncompiled(leaves):
+            return self._run_eagerly(reason, args, kwargs)
         try:
             key = key_of(leaves, args, kwargs)
         except CannotRecord as error:

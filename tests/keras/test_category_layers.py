@@ -9,7 +9,7 @@ import tapegrad as tf
 from tapegrad import keras
 from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras.layers import Discretization, HashedCrossing, Hashing, IntegerLookup
-from tapegrad.keras.layers.fingerprints import farm_hash, sip_hash
+from tapegrad.strings.fingerprints import farm_hash, sip_hash
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 3)).astype("float32")

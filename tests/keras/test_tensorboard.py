@@ -14,7 +14,9 @@ import tapegrad as tf
 import tapegrad_strict as strict
 from tapegrad.errors import ArgumentError
 from tapegrad.extend import register_backend, unregister_backend
-from tapegrad.keras.callbacks.event_files import EventFile, crc32c, message
+from tapegrad.io.checksums import crc32c
+from tapegrad.io.wire import message
+from tapegrad.keras.callbacks.event_files import EventFile
 from tapegrad.keras.callbacks.summaries import buckets
 from tests.keras.event_reader import curve, fields, read_entries, read_events
 

@@ -9,6 +9,7 @@ from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
 from tapegrad.core.values.convert import adapted, to_tensor
+from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError, ShapeError
@@ -18,7 +19,7 @@ def as_operand(value: Any) -> Any:
     """Return `value` as an operand that primitives accept and that has a shape.
 
     Tensors and batched values are returned as they are, and so are raw arrays inside the backward
-    pass. Everything else becomes a tensor.
+    pass. Text becomes a string tensor, and everything else a tensor.
     """
     kind = type(value)
     if kind is Tensor or kind in INTERPRETERS:
@@ -27,7 +28,7 @@ def as_operand(value: Any) -> Any:
         return value.shared_value()
     if active_stack() is RAW and find_backend(kind) is not None:
         return value
-    return to_tensor(value)
+    return to_any_tensor(value)
 
 
 def common_operands(*values: Any) -> list[Any]:

@@ -18,6 +18,11 @@ from tapegrad.core.values.sizes import Size, SizeRatio
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError
 
+
+class TextFoundError(ArgumentTypeError):
+    """Raised where numbers are needed and text was found: see `tapegrad.core.values.strings`."""
+
+
 NUMBERS = frozenset({float, int, bool, complex, Size, SizeRatio})
 """Python numbers, which adapt to the dtype of the other operand."""
 
@@ -28,6 +33,9 @@ _PYTHON_VALUES = (float, int, complex, list, tuple)
 _ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 _NO_NUMBERS = "OSUTMm"
 """NumPy's kinds of objects, strings, dates and time differences."""
+
+_TEXT = "OSUT"
+"""Kinds that may hold text."""
 
 _DEFAULTS = {"float64": "float32", "int64": "int32"}
 _adapters: dict[type, Callable[[Any], Any]] = {}
@@ -124,7 +132,7 @@ def copy_of_device_array(value: Any, dtype: Any) -> Any:
 def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
     """Return `value` as a NumPy array with the dtype that TensorFlow would choose."""
     if isinstance(value, str | bytes):
-        raise ArgumentTypeError(f"Expected numbers. Got the text {value!r}.")
+        raise TextFoundError(f"Expected numbers. Got the text {value!r}.")
     if value is None:
         raise ArgumentTypeError("Expected numbers. Got None.")
     first = _first_of(value)
@@ -137,7 +145,8 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
         ) from error
     array = with_usual_dtype(array)
     if array.dtype.kind in _NO_NUMBERS:
-        raise ArgumentTypeError(
+        is_text = array.dtype.kind in _TEXT
+        raise (TextFoundError if is_text else ArgumentTypeError)(
             f"Cannot turn {type(value).__name__} into a tensor: it {_what_it_holds(value, array)}."
         )
     if dtype is not None:

@@ -116,6 +116,47 @@ class DType:
         return as_dtype, (self.name,)
 
 
+class StringDType(DType):
+    """The dtype `tapegrad.string` of text, which is kept on the host as Python's bytes.
+
+    Functions of numbers refuse it: see `tapegrad.core.values.strings`.
+
+    >>> string == "string", string.name, np.zeros(1, string).dtype.name
+    (True, 'string', 'object')
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(np.dtype(object))
+        self.name = "string"
+
+    def __call__(self, value: Any = b"") -> Any:
+        raise ArgumentTypeError("Make tensors of text with tapegrad.constant.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StringDType) or (
+            isinstance(other, str | type | np.dtype) and is_text_type(other)
+        )
+
+    __hash__ = DType.__hash__
+
+
+def is_text_type(dtype: Any) -> bool:
+    """Return whether this names the dtype of text.
+
+    >>> is_text_type("string"), is_text_type(str), is_text_type("float32")
+    (True, True, False)
+    """
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "OSUT"
+    if isinstance(dtype, type):
+        return dtype in (str, bytes, object, np.object_, np.str_, np.bytes_)
+    return isinstance(dtype, StringDType) or (isinstance(dtype, str) and dtype in _TEXT)
+
+
+_TEXT = ("string", "str", "object")
+
 KNOWN_DTYPES: dict[Any, DType] = {}
 """Every DType made so far, by NumPy dtype."""
 
@@ -125,7 +166,7 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
     It has the byte order of this machine, like all tensors.
     """
-    if isinstance(dtype, DType):
+    if type(dtype) is DType:
         return dtype.dtype
     stored = stored_dtype(dtype)
     return stored if stored.isnative else stored.newbyteorder("=")
@@ -133,8 +174,13 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
 def stored_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of bytes from outside, whose byte order may be another one."""
-    if isinstance(dtype, DType):
+    if type(dtype) is DType:
         return dtype.dtype
+    if isinstance(dtype, StringDType) or dtype == "string":
+        raise DTypeError(
+            "This needs a dtype of numbers. Got tapegrad.string, the dtype of text: see "
+            "tapegrad.strings.to_number and tapegrad.strings.as_string."
+        )
     if isinstance(dtype, str) and dtype == "bfloat16":
         dtype = _ml_dtypes().bfloat16
     try:
@@ -203,6 +249,8 @@ def as_dtype(type_value: Any) -> DType:
     >>> as_dtype("int32") is int32, as_dtype(np.float64) is float64
     (True, True)
     """
+    if type(type_value) is not DType and is_text_type(type_value):
+        return string
     native = numpy_dtype(type_value)
     known = KNOWN_DTYPES.get(native)
     if known is None:
@@ -210,6 +258,7 @@ def as_dtype(type_value: Any) -> DType:
     return known
 
 
+string = StringDType()
 _ALIASES = {"half": "float16", "single": "float32", "double": "float64"}
 
 bool_ = as_dtype("bool")

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.keras.callbacks.event_files import Fields, message
+from tapegrad.io.wire import Fields, message
 from tapegrad.keras.utils.model_graph import Box
 
 BUCKETS = 30
 """The number of buckets of a histogram."""
 _MOST_IMAGES = 3
+_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
+"""PNG's numbers for grey and colours, both also with transparency, by their channels."""
 _FLOAT, _DOUBLE, _STRING = 1, 2, 7
 """DataType enum values."""
 
@@ -28,18 +30,27 @@ def scalar(tag: str, value: float) -> bytes:
     return _summary(tag, "scalars", _tensor(_FLOAT, (), [(4, struct.pack("<f", value))]))
 
 
-def histogram(tag: str, values: Any) -> bytes:
-    """Return a histogram summary of the values with 30 buckets of equal width.
+def text(tag: str, shape: Sequence[int], texts: Sequence[bytes]) -> bytes:
+    """Return a summary of texts.
+
+    >>> b"text" in text("note", (), [b"words"])
+    True
+    """
+    return _summary(tag, "text", _tensor(_STRING, shape, [(8, one) for one in texts]))
+
+
+def histogram(tag: str, values: Any, count: int = BUCKETS) -> bytes:
+    """Return a histogram summary of the values with buckets of equal width.
 
     >>> import numpy as np
     >>> b"histograms" in histogram("dense/kernel/histogram", np.arange(5))
     True
     """
-    rows = buckets(values)
+    rows = buckets(values, count)
     return _summary(tag, "histograms", _tensor(_DOUBLE, rows.shape, [(4, rows.tobytes())]))
 
 
-def buckets(values: Any) -> Any:
+def buckets(values: Any, count: int = BUCKETS) -> Any:
     """Return rows of left edge, right edge and count; values that are not finite are ignored.
 
     If all values are equal, they are counted in the last row.
@@ -51,14 +62,14 @@ def buckets(values: Any) -> Any:
     flat = np.asarray(values, np.float64).reshape(-1)
     flat = flat[np.isfinite(flat)]
     if not flat.size:
-        return np.zeros((BUCKETS, 3))
+        return np.zeros((count, 3))
     low, high = flat.min(), flat.max()
-    width = (high - low) / BUCKETS
-    places = np.full(flat.shape, BUCKETS - 1)
+    width = (high - low) / count
+    places = np.full(flat.shape, count - 1)
     if width > 0:
-        places = np.minimum(((flat - low) / width).astype(np.int64), BUCKETS - 1)
-    edges = np.linspace(low, high, BUCKETS + 1)
-    counts = np.bincount(places, minlength=BUCKETS)
+        places = np.minimum(((flat - low) / width).astype(np.int64), count - 1)
+    edges = np.linspace(low, high, count + 1)
+    counts = np.bincount(places, minlength=count)
     return np.stack([edges[:-1], edges[1:], counts], axis=1)
 
 
@@ -77,8 +88,18 @@ def image(tag: str, weight: Any) -> bytes | None:
         return None
     low, high = np.nanmin(pictures), np.nanmax(pictures)
     grey = np.nan_to_num((pictures - low) / (high - low if high > low else 1.0) * 255)
-    files = [_png(one) for one in grey.astype(np.uint8)[:_MOST_IMAGES]]
-    _, height, width = grey.shape
+    return images(tag, grey.astype(np.uint8)[..., None], _MOST_IMAGES)
+
+
+def images(tag: str, pixels: Any, most: int) -> bytes:
+    """Return a summary of images: uint8 of shape (count, height, width, channels).
+
+    >>> import numpy as np
+    >>> b"PNG" in images("input", np.zeros((1, 2, 2, 3), np.uint8), 3)
+    True
+    """
+    files = [_png(one) for one in pixels[:most]]
+    _, height, width, _ = pixels.shape
     parts = [str(width).encode(), str(height).encode(), *files]
     return _summary(tag, "images", _tensor(_STRING, [len(parts)], [(8, part) for part in parts]))
 
@@ -92,9 +113,9 @@ def _pictures(weight: Any) -> Any:
 
 
 def _png(pixels: Any) -> bytes:
-    height, width = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits of grey
-    lines = np.pad(pixels, ((0, 0), (1, 0)))  # each line starts with filter type 0
+    height, width, channels = pixels.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)  # 8 bits
+    lines = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # lines start with filter type 0
     parts = {b"IHDR": header, b"IDAT": zlib.compress(lines.tobytes()), b"IEND": b""}
     chunks = [
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

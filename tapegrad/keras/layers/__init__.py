@@ -144,6 +144,8 @@ from tapegrad.keras.layers.spatial import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from tapegrad.keras.layers.string_lookup import StringLookup
+from tapegrad.keras.layers.text_vectorization import TextVectorization
 from tapegrad.keras.layers.wrapper import Wrapper
 
 __all__ = [
@@ -168,10 +170,10 @@ __all__ = [
     "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding", "SeparableConv1D",
     "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
     "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-    "SpectralNormalization", "StackedRNNCells", "Subtract", "TimeDistributed", "UnitNormalization",
-    "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper", "ZeroPadding1D", "ZeroPadding2D",
-    "ZeroPadding3D", "add", "average", "concatenate", "deserialize", "dot", "maximum", "minimum",
-    "multiply", "serialize", "subtract",
+    "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract", "TextVectorization",
+    "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D",
+    "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
+    "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",
 ]  # fmt: skip
 
 # Not the methods that each step calls.

@@ -4,15 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import shape_of
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.layers.preprocessing import CategoryEncoding
+from tapegrad.keras.layers.spatial_arguments import is_whole
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
 
 MODES = ("int", "one_hot", "multi_hot", "count")
+
+
+def texts_in(args: Any) -> Any:
+    """Return the arguments of a call with lists and arrays as tensors; text stays on the host.
+
+    >>> texts_in((["a", "b"],))[0].dtype.name
+    'string'
+    """
+    return tuple([_as_tensor(arg) for arg in args])
+
+
+def _as_tensor(arg: Any) -> Any:
+    leaf = arg
+    while isinstance(leaf, list | tuple) and leaf:
+        leaf = leaf[0]
+    is_plain = isinstance(leaf, str | bytes | int | float | np.ndarray | np.generic)
+    return to_any_tensor(arg) if is_plain else arg
+
+
+def checked_salt(salt: Any) -> tuple[int, int] | None:
+    """Return the two integers of a salt, which may be given as one.
+
+    >>> checked_salt(3)
+    (3, 3)
+    """
+    if salt is None:
+        return None
+    pair = (salt, salt) if is_whole(salt) else salt
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(is_whole, pair)):
+        raise ArgumentError(f"salt must be an integer, or two of them. Got {salt!r}.")
+    return int(pair[0]), int(pair[1])
 
 
 class CategoryLayer(Layer):
@@ -22,6 +57,7 @@ class CategoryLayer(Layer):
     """
 
     modes: tuple[str, ...] = MODES
+    takes_text = True
 
     def __init__(self, output_mode: str, sparse: bool, **kwargs: Any) -> None:
         if output_mode == "int" and str(kwargs.get("dtype", "")).startswith(("int", "uint")):
@@ -42,9 +78,14 @@ class CategoryLayer(Layer):
             return in_dtype(numbers, "int64")
         return self._encoding().call(numbers)
 
+    def text_inputs(self, args: Any) -> Any:
+        """Return the arguments of a call with lists as tensors."""
+        return texts_in(args)
+
     def _encoding(self) -> CategoryEncoding:
+        mode = "count" if self.output_mode == "tf_idf" else self.output_mode
         return CategoryEncoding(
-            self.count_categories(), self.output_mode, dtype=self.dtype_policy, name="encoding"
+            self.count_categories(), mode, dtype=self.dtype_policy, name="encoding"
         )
 
     def compute_output_shape(self, input_shape: Any) -> Any:

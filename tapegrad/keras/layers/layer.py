@@ -15,6 +15,7 @@ from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
@@ -66,6 +67,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
 
     An integer input times a float32 weight would otherwise promote to float64.
     """
+
+    takes_text = False
+    """Whether `text_inputs` converts the arguments of a call, e.g. lists of text."""
 
     input_spec: Any = None
     """An `InputSpec`, or a structure of them, that the first argument of a call must satisfy."""
@@ -364,6 +368,8 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
                 more = {} if training is None else {"training": training}
                 return call_symbolically(self, args, {**kwargs, **more})
+            if self.takes_text:
+                args = self.text_inputs(args)
             args = nest.map_structure(self._as_input, args)
             check_tensors(self, args)
             kwargs = {name: self._as_input(value) if _is_array(value) else value
@@ -441,11 +447,15 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             self.build(**shapes_for("build", self, spec, args, kwargs))
             self.built = True
 
+    def text_inputs(self, args: Any) -> Any:
+        """Return the positional arguments of a call as tensors, if the layer takes text."""
+        return args
+
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor, and cast floating values to the compute dtype."""
         if type(value) is not Tensor:
             if _is_array(value):
-                value = to_tensor(value)
+                value = to_any_tensor(value)
             if not _is_tensor(value):
                 return value
         dtype, wanted = value.dtype, self.dtype_policy.compute_dtype

@@ -11,6 +11,7 @@ import numpy as np
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.strings import StringTensor, is_list_of_text, is_text, to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -96,7 +97,9 @@ def _shuffled(seed: int | None, count: int) -> Any:
 
 
 def _kept(value: Any) -> Any:
-    if value is None or isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, np.ndarray) and is_text(value):
+        return to_any_tensor(value)
+    if value is None or isinstance(value, Tensor | StringTensor | np.ndarray):
         return value
     return value.value() if isinstance(value, Variable) else np.asarray(value)
 
@@ -104,6 +107,8 @@ def _kept(value: Any) -> Any:
 def _rows(rows: Any, array: Any) -> Any:
     if array is None:
         return None
+    if isinstance(array, StringTensor):
+        return array[rows]
     if isinstance(array, Tensor):  # already on the device
         return array[rows] if isinstance(rows, slice) else gather(array, rows)
     return to_tensor(_narrow(array[rows]))
@@ -186,9 +191,9 @@ class ReplayedIterator:
 
 
 def _tensor(value: Any) -> Any:
-    if value is None or isinstance(value, Tensor):
+    if value is None or isinstance(value, Tensor | StringTensor):
         return value
-    return to_tensor(_narrow(np.asarray(value)))
+    return to_any_tensor(_narrow(np.asarray(value)))
 
 
 def batches_of(
@@ -204,6 +209,8 @@ def batches_of(
         raise ArgumentTypeError("x must be arrays, tensors, a dataset or a generator. Got None.")
     if class_weight is not None:
         check_class_weight(class_weight)
+    if is_list_of_text(x):
+        x = as_arrays(x)
     if _is_data(x):
         if class_weight is not None:
             sample_weight = weights_of_classes(as_arrays(y), sample_weight, class_weight)
@@ -228,6 +235,8 @@ def as_arrays(value: Any) -> Any:
     """
     if isinstance(value, dict):
         return {name: as_arrays(one) for name, one in value.items()}
+    if is_list_of_text(value):
+        return to_any_tensor(value)
     if not isinstance(value, list | tuple) or not _are_numbers(nest.flatten(value)):
         return value
     try:

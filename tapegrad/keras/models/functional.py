@@ -12,6 +12,7 @@ from tapegrad.keras.layers.calling import call_spec
 from tapegrad.keras.layers.fused_norm_relu import NormalizedRelu, can_join
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
+from tapegrad.keras.models.text_front import after_graph, nodes_after, resumed_at
 from tapegrad.keras.symbolic import KerasTensor, Node, layers_by_depth, nodes_between
 
 
@@ -73,16 +74,33 @@ class Functional(Model):
         return nest.map_structure(lambda x: x.shape, self.output)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        values = self._given(inputs)
+        done = resumed_at(inputs)
+        values = self._given(inputs) if done is None else self._values_at(done)
         masks: dict[int, Any] = dict.fromkeys(values)
         masks.update(zip(values, nest.flatten(mask) if mask else ()))
         if not hasattr(self, "_joined"):
             nodes = _fuse_norm_relu(self._nodes, self.outputs)
             object.__setattr__(self, "_joined", nodes)
-        for node in self._joined:
+        for node in self._joined if done is None else nodes_after(self._joined, values):
             _run(node, values, masks)
         outputs = nest.map_structure(lambda x: values[id(x)], self.output)
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
+
+    def without_text(self, x: Any) -> Any:
+        """Return the results of the text layers in place of the input, or None."""
+        if type(self).call is not Functional.call:
+            return None
+        return after_graph(
+            self._nodes, self._places(), self._given(x), lambda node, values: _run(node, values, {})
+        )
+
+    def _places(self) -> list[KerasTensor]:
+        made = [x for node in self._nodes for x in nest.flatten(node.outputs)]
+        return [*self.inputs, *made]
+
+    def _values_at(self, done: dict[int, Any]) -> dict[int, Any]:
+        places = self._places()
+        return {id(places[number]): value for number, value in done.items()}
 
     def _given(self, inputs: Any) -> dict[int, Any]:
         """Return the values of the inputs, given in their structure, as a list, or by name."""

@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.core.values import nest
-from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
@@ -79,6 +79,10 @@ class Model(Trainer, Layer):
         self.__dict__["_masked"] = self._network.__dict__.pop("_masked", None)
         return outputs
 
+    def without_text(self, x: Any) -> Any:
+        """Return the results of the text layers in place of the input, or None."""
+        return None if self._network is None else self._network.without_text(x)
+
     @property
     def output_names(self) -> list[str] | None:
         """The names of the outputs, or None if they are unknown before the first call."""
@@ -87,7 +91,7 @@ class Model(Trainer, Layer):
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor; the layers of the model cast it to their dtypes."""
         is_ours = isinstance(value, Tensor | Variable) or is_batched(value)
-        return value if is_ours or not hasattr(value, "__array__") else to_tensor(value)
+        return value if is_ours or not hasattr(value, "__array__") else to_any_tensor(value)
 
     @property
     def layers(self) -> list[Layer]:

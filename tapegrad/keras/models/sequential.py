@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tapegrad.core.argument_checks import described
+from tapegrad.core.values.strings import StringTensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.layers.calling import call_spec, shape_of
 from tapegrad.keras.layers.fused_norm_relu import joined
@@ -13,7 +14,11 @@ from tapegrad.keras.layers.input_layer import InputLayer
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
+<<<<<<< HEAD
 from tapegrad.keras.registry import custom_object_scope
+=======
+from tapegrad.keras.models.text_front import after_stack, resumed_at
+>>>>>>> w-strings
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -146,35 +151,51 @@ class Sequential(Model):
     def build(self, input_shape: Any = None) -> None:
         """Create all weights for inputs of this shape, batch included."""
         if self._start is None and input_shape is not None:
-            stack = self._stack
-            try:
-                self._start = InputLayer(batch_shape=tuple(input_shape))
-                self._stack = []
-                for layer in stack:
-                    self._stack.append(layer)
-                    self._build_last()
-                self.built = True
-            except BaseException:
-                # The next call builds again; layers that are built keep their weights.
-                self._stack, self._start, self._outputs, self.built = stack, None, [], False
-                raise
+            self._build_on_input(InputLayer(batch_shape=tuple(input_shape)))
+
+    def _build_on_input(self, start: InputLayer) -> None:
+        stack = self._stack
+        try:
+            self._start = start
+            self._stack = []
+            for layer in stack:
+                self._stack.append(layer)
+                self._build_last()
+            self.built = True
+        except BaseException:
+            # The next call builds again; layers that are built keep their weights.
+            self._stack, self._start, self._outputs, self.built = stack, None, [], False
+            raise
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built and self._stack:
+<<<<<<< HEAD
             # Batches of other sizes may follow.
             self.build((None, *shape_of(_only(args[0]))[1:]))
+=======
+            shape = (None, *shape_of(args[0])[1:])  # batches of other sizes may follow
+            dtype = "string" if type(args[0]) is StringTensor else None
+            if self._start is None:
+                self._build_on_input(InputLayer(batch_shape=shape, dtype=dtype))
+>>>>>>> w-strings
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         if not self._stack:
             raise ArgumentError(f"Model {self.name!r} has no layers to call. Add one with add().")
-        x = self._fitted(inputs)
-        for layer in self._steps():
+        done = resumed_at(inputs)
+        first, x = (0, self._fitted(inputs)) if done is None else next(iter(done.items()))
+        for layer in self._steps()[first:]:
             takes_mask = mask is not None and call_spec(type(layer).call).takes_mask
             before, x = x, layer(x, mask=mask) if takes_mask else layer(x)
             if mask is not None or layer.supports_masking:
                 mask = layer.compute_mask(before, mask)
         return self._keep_masks(x, mask)
+
+    def without_text(self, x: Any) -> Any:
+        """Return the results of the text layers in place of the input, or None."""
+        is_usual = type(self).call is Sequential.call
+        return after_stack(self._steps(), self._fitted(x)) if is_usual else None
 
     def _steps(self) -> list[Layer]:
         """Return the layers in call order, with fused pairs."""

@@ -13,6 +13,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
+from tapegrad.keras.models.text_front import has_text
 from tapegrad.program.function import function
 
 _OVER = object()
@@ -95,6 +96,8 @@ class Steps(Compiled):
         """
         if not self.built:
             self._build_on(group[0])
+        if type(group[0][0]) is not Tensor and has_text(group[0][0]):
+            group = [self._after_text(batch) for batch in group]
         width = _width(group[0])
         if len(group) == 1:
             return self._step(name, width)(*group[0][:width])
@@ -103,6 +106,11 @@ class Steps(Compiled):
             return [one for some in found for one in some] if _collects(name) else found[-1]
         flat = [one for batch in group for one in batch[:width]]
         return self._step(name, width)(*flat)
+
+    def _after_text(self, batch: Any) -> Any:
+        """Return a batch with the results of the text layers, which run on the host, as input."""
+        x = None if self.run_eagerly else self.without_text(batch[0])  # type: ignore[attr-defined]
+        return batch if x is None else (x, *batch[1:])
 
     def _build_on(self, batch: Any) -> None:
         """Create the weights before a step is recorded: initialization is not part of the step."""

@@ -2,6 +2,13 @@
 
 from tapegrad.keras.preprocessing import image, sequence
 from tapegrad.keras.utils.image_dataset import image_dataset_from_directory
+from tapegrad.keras.utils.text_dataset import text_dataset_from_directory
 from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
 
-__all__ = ["image", "image_dataset_from_directory", "sequence", "timeseries_dataset_from_array"]
+__all__ = [
+    "image",
+    "image_dataset_from_directory",
+    "sequence",
+    "text_dataset_from_directory",
+    "timeseries_dataset_from_array",
+]

@@ -32,6 +32,7 @@ from tapegrad.keras.utils.picture import Picture
 from tapegrad.keras.utils.progbar import Progbar
 from tapegrad.keras.utils.randomness import set_random_seed
 from tapegrad.keras.utils.splitting import split_dataset
+from tapegrad.keras.utils.text_dataset import text_dataset_from_directory
 from tapegrad.keras.utils.timeseries import timeseries_dataset_from_array
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "set_random_seed",
     "split_dataset",
     "standardize_dtype",
+    "text_dataset_from_directory",
     "timeseries_dataset_from_array",
     "to_categorical",
     "unpack_x_y_sample_weight",

@@ -77,9 +77,10 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     if type(x) in (Tensor, Variable) and x.dtype == wanted:
         return _same(x)
     primitive = cast_p if wanted.is_differentiable else cast_to_integer_p
+    target = numpy_dtype(wanted)
     if type(dtype) is str:
-        _by_name[dtype] = one_operand(primitive, {"dtype": wanted.dtype}), wanted.dtype
-    return primitive(as_operand(x), dtype=wanted.dtype)
+        _by_name[dtype] = one_operand(primitive, {"dtype": target}), target
+    return primitive(as_operand(x), dtype=target)
 
 
 def as_float(x: Any) -> Any:

@@ -28,6 +28,7 @@ from tapegrad.core.values.convert import has_mask, to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.dtypes import ALLOWED, DType
 from tapegrad.core.values.indexed_slices import IndexedSlices
+from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import TapegradError
@@ -239,3 +240,18 @@ def identities_in(key: Any) -> Iterator[Identity]:
     elif type(key) is tuple:
         for part in key:
             yield from identities_in(part)
+
+
+def why_uncompiled(leaves: list[Any]) -> str:
+    """Return why no program can take these arguments, or an empty string.
+
+    >>> import tapegrad
+    >>> why_uncompiled([tapegrad.constant("text")])
+    'an argument is text, which stays on the host'
+    """
+    for leaf in leaves:
+        if type(leaf) in INTERPRETERS:
+            if type(leaf) is StringTensor:
+                return "an argument is text, which stays on the host"
+            return "vmap or a forward mode tracks an argument"
+    return ""

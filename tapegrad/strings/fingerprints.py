@@ -1,4 +1,4 @@
-"""Hashes of integers as TensorFlow computes them: FarmHash and SipHash of their decimal digits.
+"""Hashes of texts as TensorFlow computes them: FarmHash and SipHash.
 
 All functions take and return arrays of uint64, whose arithmetic wraps around.
 """
@@ -13,13 +13,14 @@ import numpy as np
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 _K0, _K1, _K2 = map(np.uint64, (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F))
+_SEED = np.uint64(81)
 _CROSS = np.uint64(0xC6A4A7935BD1E995)
 _CROSS_KEY = np.uint64(0xDECAFCAFFE)
 _SIP = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 
 def farm_hash(texts: Sequence[bytes]) -> Words:
-    """Return Fingerprint64 of FarmHash for texts of up to 32 bytes.
+    """Return Fingerprint64 of FarmHash.
 
     >>> [int(n) for n in farm_hash([b"A", b"B", b"C", b"D", b"E"]) % np.uint64(3)]
     [1, 0, 1, 1, 2]
@@ -37,6 +38,10 @@ def farm_hash(texts: Sequence[bytes]) -> Words:
 def _of_length(rows: Any, n: int) -> Any:
     size = np.uint64(n)
     mul = _K2 + size * np.uint64(2)
+    if n > 64:
+        return _of_long(rows, n)
+    if n > 32:
+        return _of_33_to_64(rows, n, mul)
     if n > 16:
         a, b = _word(rows, 0) * _K1, _word(rows, 8)
         c, d = _word(rows, n - 8) * mul, _word(rows, n - 16) * _K2
@@ -53,6 +58,56 @@ def _of_length(rows: Any, n: int) -> Any:
     y = rows[:, 0] + (rows[:, n >> 1] << np.uint64(8))
     z = size + (rows[:, n - 1] << np.uint64(2))
     return _shift_mixed(y * _K2 ^ z * _K0) * _K2
+
+
+def _of_33_to_64(rows: Any, n: int, mul: Any) -> Any:
+    a, b = _word(rows, 0) * _K2, _word(rows, 8)
+    c, d = _word(rows, n - 8) * mul, _word(rows, n - 16) * _K2
+    y = _rotated(a + b, 43) + _rotated(c, 30) + d
+    z = _mixed(y, a + _rotated(b + _K2, 18) + c, mul)
+    e, f = _word(rows, 16) * mul, _word(rows, 24)
+    g, h = (y + _word(rows, n - 32)) * mul, (z + _word(rows, n - 24)) * mul
+    first = _rotated(e + f, 43) + _rotated(g, 30) + h
+    return _mixed(first, e + _rotated(f + a, 18) + g, mul)
+
+
+def _of_long(rows: Any, n: int) -> Any:
+    """Hash blocks of 64 bytes, and then the last 64 bytes."""
+    x = np.full(len(rows), _SEED) * _K2 + _word(rows, 0)
+    y = np.full(len(rows), _SEED) * _K1 + np.uint64(113)
+    z = _shift_mixed(y * _K2 + np.uint64(113)) * _K2
+    state = (x, y, z, *[np.zeros(len(rows), np.uint64)] * 4)
+    for start in range(0, (n - 1) // 64 * 64, 64):
+        state = _with_block(rows, start, state, _K1, np.uint64(1))
+    x, y, z, v, v2, w, w2 = state
+    mul = _K1 + ((z & np.uint64(0xFF)) << np.uint64(1))
+    w = w + np.uint64((n - 1) & 63)
+    v = v + w
+    w = w + v
+    state = _with_block(rows, n - 64, (x, y, z, v, v2, w, w2), mul, np.uint64(9))
+    x, y, z, v, v2, w, w2 = state
+    first = _mixed(v, w, mul) + _shift_mixed(y) * _K0 + z
+    return _mixed(first, _mixed(v2, w2, mul) + x, mul)
+
+
+def _with_block(rows: Any, start: int, state: Any, mul: Any, factor: Any) -> Any:
+    x, y, z, v, v2, w, w2 = state
+    x = _rotated(x + y + v + _word(rows, start + 8), 37) * mul
+    y = _rotated(y + v2 + _word(rows, start + 48), 42) * mul
+    x = x ^ w2 * factor
+    y = y + v * factor + _word(rows, start + 40)
+    z = _rotated(z + w, 33) * mul
+    v, v2 = _weakly_hashed(rows, start, v2 * mul, x + w)
+    w, w2 = _weakly_hashed(rows, start + 32, z + w2, y + _word(rows, start + 16))
+    return z, y, x, v, v2, w, w2
+
+
+def _weakly_hashed(rows: Any, start: int, a: Any, b: Any) -> Any:
+    a = a + _word(rows, start)
+    last = _word(rows, start + 24)
+    b = _rotated(b + a + last, 21)
+    total = a + _word(rows, start + 8) + _word(rows, start + 16)
+    return total + last, b + _rotated(total, 44) + a
 
 
 def _word(rows: Any, start: int, count: int = 8) -> Words:
