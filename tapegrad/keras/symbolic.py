@@ -16,12 +16,8 @@ import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
-<<<<<<< HEAD
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-=======
 from tapegrad.core.values.strings import empty_texts
-from tapegrad.errors import ArgumentError, ArgumentTypeError
->>>>>>> w-strings
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import zeros
 
 Shape = tuple[int | None, ...]

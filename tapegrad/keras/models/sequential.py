@@ -14,11 +14,8 @@ from tapegrad.keras.layers.input_layer import InputLayer
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
-<<<<<<< HEAD
-from tapegrad.keras.registry import custom_object_scope
-=======
 from tapegrad.keras.models.text_front import after_stack, resumed_at
->>>>>>> w-strings
+from tapegrad.keras.registry import custom_object_scope
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -169,15 +166,11 @@ class Sequential(Model):
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
         if not self.built and self._stack:
-<<<<<<< HEAD
-            # Batches of other sizes may follow.
-            self.build((None, *shape_of(_only(args[0]))[1:]))
-=======
-            shape = (None, *shape_of(args[0])[1:])  # batches of other sizes may follow
-            dtype = "string" if type(args[0]) is StringTensor else None
+            first = _only(args[0])
+            shape = (None, *shape_of(first)[1:])  # batches of other sizes may follow
+            dtype = "string" if type(first) is StringTensor else None
             if self._start is None:
                 self._build_on_input(InputLayer(batch_shape=shape, dtype=dtype))
->>>>>>> w-strings
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
