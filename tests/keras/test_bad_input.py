@@ -183,7 +183,7 @@ ARGUMENTS: list[Row] = [
     ("nothing to call on", lambda: layers.Dense(3, name="d")(None), "takes tensors or arrays"),
     ("no argument", lambda: layers.Dense(3, name="d")(), "Layer 'd' must be called with its input"),
     ("text to call on", lambda: layers.Dense(3, name="d")("hello"), "Got str: 'hello'"),
-    ("lists to call on", lambda: built(layers.Dense(3), 1, 2)([[1.0, 2.0]]), "tapegrad.constant"),
+    ("lists to call on", lambda: built(layers.Dense(3), 1, 2)([[None, 2.0]]), "tapegrad.constant"),
     ("text in an array", lambda: layers.Dense(3)(np.array([["a", "b"]])), "not numbers"),
     ("a decision without a value", lambda: bool(Input((3,))), "has no value while the model"),
     ("a function without a value", lambda: np.asarray(Input((3,))), "Lambda layer"),

@@ -204,3 +204,29 @@ def test_the_metrics_of_a_compiled_model_are_listed() -> None:
     model.fit(X, X[:, :1], verbose=0)
 
     assert [metric.name for metric in model.metrics[1].metrics] == ["mae"]
+
+
+def test_a_layer_takes_a_list_of_numbers() -> None:
+    layer = layers.Dense(2, kernel_initializer="ones")
+
+    assert layer([[1.0, 2.0], [3.0, 4.0]]).tolist() == [[3, 3], [7, 7]]
+
+
+def test_a_model_with_simple_arguments_is_saved(tmp_path: Path) -> None:
+    class Scaled(keras.Model):
+        def __init__(
+            self, units: int, factors: tuple[float, ...] = (2.0,), name: Any = None
+        ) -> None:
+            super().__init__(name=name)
+            self.dense, self.factors = layers.Dense(units), factors
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x) * self.factors[0]
+
+    model = Scaled(2, (3.0, 1.0))
+    expected = model(X)
+    model.save(tmp_path / "scaled.keras")
+
+    made = keras.models.load_model(tmp_path / "scaled.keras", custom_objects={"Scaled": Scaled})
+
+    np.testing.assert_array_equal(made(X), expected)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
+from numbers import Real
 from typing import Any, NamedTuple, NoReturn
 
 from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentTypeError, TapegradError
 from tapegrad.keras.absent import why_absent
 
@@ -102,6 +104,17 @@ def no_attribute(layer: Any, name: str) -> AttributeError:
     elif not state["built"] and not name.startswith("__"):
         hint = f" {NOT_BUILT}"
     return AttributeError(f"{type(layer).__name__} has no attribute {name!r}.{hint}")
+
+
+def numbers_as_tensors(args: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments of a call with a list of numbers as a tensor; others are unchanged."""
+    first = args[0] if args else None
+    if not isinstance(first, list | tuple) or not first:
+        return args
+    leaves = nest.flatten(first)
+    if not all(isinstance(leaf, Real) and not hasattr(leaf, "shape") for leaf in leaves):
+        return args
+    return (to_tensor(first), *args[1:])
 
 
 def check_tensors(layer: Any, args: Sequence[Any]) -> None:

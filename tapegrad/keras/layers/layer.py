@@ -28,6 +28,7 @@ from tapegrad.keras.layers.calling import (
     call_spec,
     check_tensors,
     no_attribute,
+    numbers_as_tensors,
     raise_in_layer,
     shape_of,
     shapes_for,
@@ -370,7 +371,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
                 return call_symbolically(self, args, {**kwargs, **more})
             if self.takes_text:
                 args = self.text_inputs(args)
-            args = nest.map_structure(self._as_input, args)
+            args = nest.map_structure(self._as_input, numbers_as_tensors(args))
             check_tensors(self, args)
             kwargs = {name: self._as_input(value) if _is_array(value) else value
                       for name, value in kwargs.items()}  # fmt: skip

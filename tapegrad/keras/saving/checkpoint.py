@@ -125,8 +125,8 @@ class Checkpoint:
         vars(self).update(objects)
 
     def checkpointed(self) -> dict[str, Any]:
-        """Return what this checkpoint holds; it may be a part of another one."""
-        return vars(self)
+        """Return the objects of this checkpoint, which may be a part of another one."""
+        return {name: value for name, value in vars(self).items() if name != "save_counter"}
 
     @property
     def variables(self) -> list[Variable]:

@@ -105,7 +105,7 @@ def _described(value: Any) -> dict[str, Any]:
     what = f"{kind.__name__} {getattr(value, 'name', '')!r}"
     ours = [method.__module__.startswith("tapegrad.") for method in (kind.get_config, kind.__init__)
             if getattr(kind, "needs_own_config", False)]  # fmt: skip
-    if ours == [True, False]:
+    if ours == [True, False] and not _are_simple(value._arguments.values()):
         raise ArgumentError(
             f"A file cannot hold {what}, because its constructor arguments are unknown. Define "
             "get_config to return them, or use save_weights."
@@ -124,6 +124,18 @@ def _described(value: Any) -> dict[str, Any]:
     if config.get("name", "") is None:
         config["name"] = getattr(value, "name", None)
     return {**record, "config": _written(config, what)}
+
+
+def _are_simple(values: Any) -> bool:
+    """Whether a file can hold these constructor arguments as they are."""
+    if isinstance(values, Mapping):
+        values = values.values()
+    return all(
+        _are_simple(value)
+        if isinstance(value, list | tuple | Mapping)
+        else value is None or isinstance(value, bool | int | float | str)
+        for value in values
+    )
 
 
 def _is_known(function: Any) -> bool:
