@@ -56,8 +56,8 @@ ABSENT = {
     "as_string": "Use str(x.numpy()) on the host.",
     "audio": "Read sound with scipy.io.wavfile; spectra are in tapegrad.signal.",
     "autograph": (
-        "tapegrad.function records calls. Use tapegrad.cond and tapegrad.while_loop for decisions "
-        "on tensors."
+        "tapegrad.function converts Python control flow on tensors by itself, unless it is made "
+        "with autograph=False."
     ),
     "compat.v1": _SESSIONS,
     "data.CsvDataset": "Read the file with NumPy; Dataset.from_tensor_slices takes arrays.",
