@@ -258,7 +258,7 @@ if TYPE_CHECKING:
         tile,
     )
     from tapegrad.program.building import wait_for_programs
-    from tapegrad.program.function import function
+    from tapegrad.program.function_decorator import function
     from tapegrad.program.graph_mode import (
         control_dependencies,
         executing_eagerly,

@@ -52,8 +52,8 @@ ABSENT = {
     "VariableSynchronization": _PROCESSES,
     "as_string": "Use tapegrad.strings.as_string.",
     "autograph": (
-        "tapegrad.function records calls. Use tapegrad.cond and tapegrad.while_loop for decisions "
-        "on tensors."
+        "tapegrad.function converts Python control flow on tensors by itself, unless it is made "
+        "with autograph=False."
     ),
     "compat.v1": _SESSIONS,
     "distribute.NcclAllReduce": _PROCESSES,

@@ -109,7 +109,7 @@ FUNCTIONS_IN = {
         "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh"
     ),
     "program.building": "wait_for_programs",
-    "program.function": "function",
+    "program.function_decorator": "function",
     "program.graph_mode": (
         "control_dependencies executing_eagerly group init_scope name_scope no_op"
     ),

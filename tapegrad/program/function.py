@@ -40,7 +40,7 @@ from tapegrad.program.forward_backward import (
 )
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
 from tapegrad.program.loops.segments import within_budget
-from tapegrad.program.memory_budget import budget_warning, check_budget
+from tapegrad.program.memory_budget import budget_warning
 from tapegrad.program.outer_tape import (
     Backward,
     OneCall,
@@ -63,7 +63,7 @@ from tapegrad.program.record.arguments import (
     take_shared,
     why_uncompiled,
 )
-from tapegrad.program.record.effects import silence, without_effects
+from tapegrad.program.record.effects import attempt_after, silence, without_effects
 from tapegrad.program.record.methods import Method
 from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
@@ -86,6 +86,7 @@ class Function:
         specs: Any = None,
         memory_budget: int | None = None,
         wait: bool = False,
+        autograph: bool = True,
     ) -> None:
         self._is_static = isinstance(python_function, staticmethod)
         if isinstance(python_function, staticmethod):
@@ -97,6 +98,7 @@ class Function:
         self._eager = eager
         self._memory_budget = memory_budget
         self._wait = wait
+        self._autograph = autograph
         self._specs = check_specs(specs)
         self._takes_short_way = not eager and specs is None
         self._entries: ProgramCache[Entry] = ProgramCache()
@@ -115,7 +117,7 @@ class Function:
 
     @property
     def _options(self) -> tuple[Any, ...]:
-        return self._eager, self._specs, self._memory_budget, self._wait
+        return self._eager, self._specs, self._memory_budget, self._wait, self._autograph
 
     @functools.cached_property
     def _parameters(self) -> Parameters:
@@ -124,7 +126,8 @@ class Function:
     def _gradient_function(self) -> Function:
         """The function that returns the gradients of this one, made on first use."""
         if self._gradient is None:
-            self._gradient = Function(Pullback(self.python_function, self._name), wait=self._wait)
+            pullback = Pullback(self.python_function, self._name)
+            self._gradient = Function(pullback, wait=self._wait, autograph=self._autograph)
         return self._gradient
 
     @property
@@ -482,6 +485,8 @@ class Function:
 
     def _converted(self, record: Callable[[], Any]) -> Any:
         """Record a call, with its control flow converted if it decides by values of tensors."""
+        if not self._autograph:
+            return record()
         return recorded_with_conversions(record, self.python_function)
 
     def _recorded_call(self, leaves: list[Any], args: Args, kwargs: Kwargs) -> RecordedCall:
@@ -492,8 +497,13 @@ class Function:
 
     def _run_unconverted(self, key: Any, error: RunEagerly, args: Args, kwargs: Kwargs) -> Any:
         """Run a call whose control flow cannot be recorded, and later calls like it."""
-        result = self.python_function(*args, **kwargs)
-        self._eager_keys.add(key, str(error))
+        self._eager_keys.add(key, str(error))  # so that recursive calls run eagerly, too
+        try:
+            with attempt_after(error.effects):
+                result = self.python_function(*args, **kwargs)
+        except BaseException:
+            self._eager_keys.pop(key, None)
+            raise
         self._warn(f"it runs eagerly: {error}.")
         return result
 
@@ -568,57 +578,3 @@ class FunctionOfObject(Function):
     def __signature__(self) -> inspect.Signature:
         method: Any = self.python_function
         return inspect.signature(method.function)
-
-
-def function(
-    func: Python | None = None,
-    input_signature: Any = None,
-    autograph: bool = True,
-    jit_compile: bool | None = None,
-    reduce_retracing: bool = False,
-    *,
-    jit: bool | None = None,
-    memory_budget: int | None = None,
-    wait: bool = False,
-    **experimental: Any,
-) -> Any:
-    """Compile a function into a program, like TensorFlow's `tf.function`.
-
-    The first call with arguments of new shapes, dtypes or Python values runs the Python code and
-    records its operations, gradients, optimizer steps and assignments. Later calls replay the
-    program without the Python code, so side effects such as `print` happen once. Reading a value
-    while recording (`float(x)`, `if x > 0`) is an error.
-
-    One program serves all sizes: two or three recordings that differ in the lengths of axes only
-    suffice for all lengths, unless the Python code depends on them, e.g. by `range(len(x))`.
-
-    `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
-    or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
-    values need more bytes than `memory_budget`, elementwise values and rounds of loops are computed
-    again instead of stored. A long program is compiled in the background and runs unfused
-    meanwhile; with `wait=True` its first call waits for the compiled form. The other options are
-    accepted for compatibility with TensorFlow and have no effect.
-
-    >>> import tapegrad
-    >>> @function
-    ... def square(x):
-    ...     return x * x
-    >>> float(square(tapegrad.constant(3.0)))
-    9.0
-    """
-    jit_compile = jit_compile if jit is None else jit
-    check_budget(memory_budget)
-    if func is None:
-        return functools.partial(
-            function,
-            input_signature=input_signature,
-            jit_compile=jit_compile,
-            memory_budget=memory_budget,
-            wait=wait,
-        )
-    if not callable(func):
-        raise ArgumentTypeError(
-            f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
-            "@property above @function."
-        )
-    return Function(func, jit_compile is False, input_signature, memory_budget, wait)

@@ -57,7 +57,7 @@ def warning_of(python: Callable[..., Any], *args: Any) -> tuple[Any, str]:
     """Call a function that runs eagerly twice; return its result and its one warning."""
     function = tf.function(python)
     with pytest.warns(UserWarning, match="it runs eagerly") as caught:
-        found = [function(*args) for _ in range(2)][0]
+        found, _ = function(*args), function(*args)
     assert len(caught) == 1
     assert sum(function.explain().eager_calls.values()) == 1
     return found, str(caught[0].message)

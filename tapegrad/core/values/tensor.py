@@ -312,11 +312,15 @@ class Tensor(HasArray):
         return format(host.fetch(self.array, None, "format()").item(), spec)
 
     def __repr__(self) -> str:
+        if is_recorded(self.array):
+            return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, recorded>"
         value = host.fetch(self.array, None, "repr()")
         body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
         return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, numpy={body}>"
 
     def __str__(self) -> str:
+        if is_recorded(self.array):
+            return f"tapegrad.Tensor(recorded, shape={self.shape}, dtype={self.dtype})"
         value = host.fetch(self.array, None, "str()")
         return f"tapegrad.Tensor({value}, shape={self.shape}, dtype={self.dtype})"
 
@@ -329,6 +333,11 @@ class Tensor(HasArray):
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, str]]:
         return _rebuild, (host.fetch(self.array, self.node, "pickle"), self.device)
+
+
+def is_recorded(array: Array) -> bool:
+    """Whether an array belongs to a recording, so that its value must not be shown."""
+    return getattr(type(array), "is_recorded", False)
 
 
 class SharedTensor(Tensor):

@@ -311,9 +311,8 @@ class Variable(HasArray):
 
     def __repr__(self) -> str:
         value = repr(wrap(self.array)).partition("numpy=")[2]
-        return (
-            f"<tapegrad.Variable {self.name!r} shape={self.shape} dtype={self.dtype}, numpy={value}"
-        )
+        shown = f"numpy={value}" if value else "recorded>"
+        return f"<tapegrad.Variable {self.name!r} shape={self.shape} dtype={self.dtype}, {shown}"
 
     def __copy__(self) -> Variable:
         return self

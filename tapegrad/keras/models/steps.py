@@ -14,7 +14,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
 from tapegrad.keras.models.text_front import has_text
-from tapegrad.program.function import function
+from tapegrad.program.function_decorator import function
 
 _OVER = object()
 """Marks a finished pass, whose losses were tensors of a recording and must not be read."""

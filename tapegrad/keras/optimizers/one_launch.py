@@ -11,7 +11,7 @@ from tapegrad.engine.grouped_updates import key_of
 from tapegrad.engine.switch import is_on
 from tapegrad.keras.optimizers import schedules
 from tapegrad.keras.optimizers.tensor_rule import TensorRule
-from tapegrad.program.function import function
+from tapegrad.program.function_decorator import function
 
 Pairs = list[tuple[Any, Variable]]
 

@@ -59,6 +59,10 @@ def _factory(tree: Function, owner: str, code: CodeType) -> ast.stmt:
     free: list[ast.stmt] = [
         ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in code.co_freevars
     ]
+    # What is global stays global, although the factory defines it.
+    name = owner or getattr(tree, "name", "")
+    if name and name not in code.co_freevars:
+        free.insert(0, ast.Global([name]))
     return located(define(_FACTORY, [*free, inner]), tree)
 
 

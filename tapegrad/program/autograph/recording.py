@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tapegrad.program.autograph.branches import BranchRaised
@@ -10,7 +11,8 @@ from tapegrad.program.autograph.decided import decision_count
 from tapegrad.program.autograph.registry import adopt, convert, converted_functions, is_converted
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.loops.body_recording import NotOneLoop
-from tapegrad.program.record.decisions import DecisionError, set_final
+from tapegrad.program.record.decisions import DecisionError, converting, set_final
+from tapegrad.program.record.effects import attempt_after
 
 Made = TypeVar("Made")
 
@@ -19,26 +21,56 @@ MOST_CONVERSIONS = 100
 
 
 class RunEagerly(Exception):  # noqa: N818  # it never leaves the package
-    """A call cannot be recorded because of its control flow; the argument says why and where."""
+    """A call cannot be recorded because of its control flow; the argument says why and where.
+
+    `effects` is the number of prints and assertions that have happened already.
+    """
+
+    effects = 0
 
 
 def recorded_with_conversions(record: Callable[[], Made], function: Any) -> Made:
     """Call `record`, which records a call of a function, until all decisions are converted."""
     adopt(getattr(function, "__func__", function))
+    done = Done()
+    try:
+        return _recorded(record, done)
+    except RunEagerly as error:
+        error.effects = done.effects
+        raise
+
+
+class Done:
+    """What earlier attempts to record a call have done."""
+
+    def __init__(self) -> None:
+        self.effects = 0
+        self.converted: set[int] = set()
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Run an attempt, in which effects of earlier ones do not happen again."""
+        with attempt_after(self.effects) as attempt:
+            try:
+                yield
+            finally:
+                self.effects = max(self.effects, attempt.count)
+
+
+def _recorded(record: Callable[[], Made], done: Done) -> Made:
     last = ""
-    seen: set[int] = set()
     for _ in range(MOST_CONVERSIONS):
         before = decision_count()
         try:
-            with converted_functions():
+            with converting(), converted_functions(), done.attempt():
                 return record()
         except DecisionError as error:
             last = f"{error.what} at {error.site}"
             if not error.is_convertible or is_converted(error.code):
                 raise RunEagerly(last) from error
             try:
-                convert(error.code, id(error.code) in seen, error.__traceback__)
-                seen.add(id(error.code))
+                convert(error.code, id(error.code) in done.converted, error.__traceback__)
+                done.converted.add(id(error.code))
             except NotConvertible as reason:
                 if not error.is_optional:
                     raise RunEagerly(f"{last}: {reason}") from error

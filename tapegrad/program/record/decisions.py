@@ -7,12 +7,16 @@ decides is converted then, and recorded again; see `tapegrad.program.autograph`.
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import CodeType, FrameType
 
 from tapegrad.core.call_site import place_of
 from tapegrad.errors import RecordingError
 
 _final: dict[int, CodeType] = {}
+_converts: ContextVar[bool] = ContextVar("tapegrad_conversions", default=False)
 
 _GET_ITER, _FOR_ITER = dis.opmap["GET_ITER"], dis.opmap["FOR_ITER"]
 
@@ -46,9 +50,30 @@ def set_final(code: CodeType) -> None:
     _final[id(code)] = code  # keeps the number from being reused
 
 
-def is_final(code: CodeType) -> bool:
-    """Whether a conversion of a function would change nothing."""
-    return _final.get(id(code)) is code
+def may_convert(code: CodeType) -> bool:
+    """Whether the recording can be made again with a function converted."""
+    return _converts.get() and _final.get(id(code)) is not code
+
+
+@contextmanager
+def converting() -> Iterator[None]:
+    """Let recordings inside the block end at decisions that a conversion would record."""
+    token = _converts.set(True)
+    try:
+        yield
+    finally:
+        _converts.reset(token)
+
+
+def error_of_read(message: str, frame: FrameType, called: FrameType) -> RecordingError:
+    """Return the error of user's code that reads a value in a frame by the function it called."""
+    name = called.f_code.co_name
+    if name == "__bool__":
+        return DecisionError(message, frame)
+    if name == "__index__" and may_convert(frame.f_code):
+        # `range(n)` in a loop can be converted; other uses of numbers cannot.
+        return DecisionError(message, frame, is_optional=True)
+    return RecordingError(message)
 
 
 def is_at_loop(frame: FrameType) -> bool:

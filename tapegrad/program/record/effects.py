@@ -54,8 +54,44 @@ def _act(xp: Any, condition: Any, *arrays: Any, action: Action) -> Any:
     """Call `action` with the values on the host if the condition is true; return the condition."""
     is_silent = _silent.get() or _withheld.get()
     if not is_silent and bool(backend_of(condition).to_host(condition)):
-        action([backend_of(array).to_host(array) for array in arrays])
+        _happen(action, lambda: [backend_of(array).to_host(array) for array in arrays])
     return condition
+
+
+class Attempt:
+    """One of several attempts to run the same code; counts the effects that have happened."""
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+        self.count = 0
+
+    def is_next_done(self) -> bool:
+        """Whether an earlier attempt has had the next effect."""
+        return self.count < self._before
+
+
+_attempt: ContextVar[Attempt | None] = ContextVar("tapegrad_attempt", default=None)
+
+
+@contextmanager
+def attempt_after(count: int) -> Iterator[Attempt]:
+    """Run code of which the first effects have happened in an earlier attempt."""
+    found = Attempt(count)
+    token = _attempt.set(found)
+    try:
+        yield found
+    finally:
+        _attempt.reset(token)
+
+
+def _happen(action: Action, values: Callable[[], Sequence[np.ndarray]]) -> None:
+    attempt = _attempt.get()
+    if attempt is None:
+        action(values())
+        return
+    if not attempt.is_next_done():
+        action(values())
+    attempt.count += 1
 
 
 act_p = Primitive("act", _act, differentiable=False)
@@ -69,7 +105,7 @@ def act(action: Action, tensors: Sequence[Any], how: str) -> None:
     arrays = [tensor.array for tensor in tensors]
     recording = current_recording()
     if recording is None:
-        action([host.fetch(array, None, how) for array in arrays])
+        _happen(action, lambda: [host.fetch(array, None, how) for array in arrays])
         return
     if recording.condition is None:
         condition: Any = recording.adopted(to_tensor(True).array)

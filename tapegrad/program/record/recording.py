@@ -31,7 +31,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
-from tapegrad.program.record.decisions import DecisionError, is_final
+from tapegrad.program.record.decisions import DecisionError, error_of_read, may_convert
 from tapegrad.program.record.recorded_operators import bind_operators
 
 
@@ -40,6 +40,7 @@ class Recorded:
 
     __slots__ = ("array", "recording", "value")
     __array_ufunc__ = None
+    is_recorded = True
 
     def __init__(self, array: Array, value: Value, recording: Recording) -> None:
         self.array = array
@@ -391,7 +392,7 @@ class Recording:
             raise RecordingError(_OTHER_THREAD)
         site, function = _origin()
         frame = user_call()[0]
-        if function == "range" and not is_final(frame.f_code):
+        if function == "range" and may_convert(frame.f_code):
             raise DecisionError(_reading("the limits of a range"), frame, is_optional=True)
         self.obstacle = self.obstacle or (
             f"{function or 'the operation'} at {site} reads a value on the host, because its "
@@ -549,13 +550,7 @@ class _RecordingBackend:
         if array.recording.closed:
             raise RecordingError(_LEAKED)
         if _is_read_by_user():
-            frame, called = user_call()
-            name = called.f_code.co_name
-            if name == "__bool__" or (name == "__index__" and not is_final(frame.f_code)):
-                # `range(n)` in a loop can be converted; other lengths cannot.
-                is_optional = name == "__index__"
-                raise DecisionError(_reading("the value of a tensor"), frame, is_optional)
-            raise RecordingError(_reading("the value of a tensor"))
+            raise error_of_read(_reading("the value of a tensor"), *user_call())
         array.recording.note_host_read()
         return backend_of(array.array).to_host(array.array)
 

@@ -12,7 +12,7 @@ from typing import Any
 from tapegrad.core.call_site import place_of
 from tapegrad.core.values.sizes import is_user_code
 from tapegrad.core.values.tensor import Tensor, TensorShape
-from tapegrad.program.record.decisions import DecisionError, is_at_loop, is_final
+from tapegrad.program.record.decisions import DecisionError, is_at_loop, may_convert
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 
 READERS = frozenset({
@@ -87,7 +87,7 @@ def _noted_iterator(tensor: Any) -> Any:
 
 def _convert_loop(tensor: Any, frame: FrameType) -> None:
     """Let a long `for` statement be converted, so that its body may be recorded once."""
-    if current_recording() is None or is_final(frame.f_code) or not is_user_code(frame):
+    if current_recording() is None or not may_convert(frame.f_code) or not is_user_code(frame):
         return
     shape = tensor.array.shape
     if shape and shape[0] >= MANY_ROUNDS and is_at_loop(frame):
