@@ -25,6 +25,7 @@ NAMESPACES = {
     "io",
     "keras",
     "linalg",
+    "lookup",
     "losses",
     "math",
     "nest",
