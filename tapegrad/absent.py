@@ -29,7 +29,6 @@ _RECORDS = (
 _PYTHON_LIST = (
     "Use a Python list or collections.deque; tapegrad.TensorArray works in recorded loops."
 )
-_LOOKUP = "Use a Python dictionary, or tapegrad.searchsorted and tapegrad.gather on sorted keys."
 _PROCESSES = (
     "One process uses one device at a time; choose it with tapegrad.device. For several GPUs, "
     "start one process per GPU, each with CUDA_VISIBLE_DEVICES."
@@ -76,7 +75,7 @@ ABSENT = {
     "lite": _SAVING,
     "load_library": "Functions in C and CUDA are added with tapegrad.extend.",
     "load_op_library": "Functions in C and CUDA are added with tapegrad.extend.",
-    "lookup": _LOOKUP,
+    "lookup.experimental.DenseHashTable": "Use tapegrad.lookup.experimental.MutableHashTable.",
     "mlir": "`explain()` of a tapegrad.function says what was compiled.",
     "placeholder": _SESSIONS,
     "profiler": "`explain()` of a tapegrad.function says what was compiled and how long that took.",

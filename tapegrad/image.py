@@ -7,6 +7,14 @@ images are left to other libraries, such as Pillow.
 from typing import Any as _Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.io.images import (
+    decode_bmp,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+)
 from tapegrad.ops.image.adjustments import (
     adjust_brightness,
     adjust_contrast,
@@ -68,14 +76,8 @@ _DRAWING = "Draw on the host, e.g. with Pillow or Matplotlib."
 _INSTEAD = {
     "adjust_jpeg_quality": _FILES,
     "decode_and_crop_jpeg": _FILES,
-    "decode_bmp": _FILES,
     "decode_gif": _FILES,
-    "decode_image": _FILES,
-    "decode_jpeg": _FILES,
-    "decode_png": _FILES,
     "draw_bounding_boxes": _DRAWING,
-    "encode_jpeg": _FILES,
-    "encode_png": _FILES,
     "extract_glimpse": "Use crop_and_resize, whose boxes may extend beyond the image.",
     "extract_jpeg_shape": _FILES,
     "generate_bounding_box_proposals": "Use crop_and_resize and non_max_suppression.",
@@ -96,7 +98,8 @@ def __getattr__(name: str) -> _Any:
 __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
     "adjust_saturation", "central_crop", "combined_non_max_suppression", "convert_image_dtype",
-    "crop_and_resize", "crop_to_bounding_box", "extract_patches", "flip_left_right", "flip_up_down",
+    "crop_and_resize", "crop_to_bounding_box", "decode_bmp", "decode_image", "decode_jpeg",
+    "decode_png", "encode_jpeg", "encode_png", "extract_patches", "flip_left_right", "flip_up_down",
     "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
     "non_max_suppression_overlaps", "non_max_suppression_padded", "non_max_suppression_with_scores",
     "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness",

@@ -27,6 +27,7 @@ NAMESPACES = {
     "io",
     "keras",
     "linalg",
+    "lookup",
     "losses",
     "math",
     "nest",

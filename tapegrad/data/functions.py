@@ -13,6 +13,7 @@ from tapegrad.data.structure import own_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.program.record.recording_lock import working
 
+_TENSORS = (Tensor, StringTensor)
 _NOTE = "This happened in the step"
 
 
@@ -67,8 +68,10 @@ class Call:
         """Return the function's result, converted to a host element."""
         with annotate_errors(self._name):
             result = self._context.copy().run(self._called, element)
+            if type(result) is list and any([isinstance(one, _TENSORS) for one in result]):
+                result = tuple(result)  # e.g. of decode_csv, as in TensorFlow
             # A function may fill the same array in every call, but not the same tensor.
-            return own_host(result, self._step, are_new=(Tensor, StringTensor))
+            return own_host(result, self._step, are_new=_TENSORS)
 
     def _called(self, element: Any) -> Any:
         tensors = to_host_tensors(element)

@@ -8,6 +8,14 @@ from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.io import gfile
 from tapegrad.io.files import matching_files, read_file, write_file
+from tapegrad.io.images import (
+    decode_bmp,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+)
 from tapegrad.io.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -27,9 +35,15 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "decode_base64",
+    "decode_bmp",
     "decode_csv",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
     "decode_raw",
     "encode_base64",
+    "encode_jpeg",
+    "encode_png",
     "gfile",
     "matching_files",
     "parse_example",

@@ -16,7 +16,7 @@ import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
-from tapegrad.core.values.strings import empty_texts
+from tapegrad.core.values.strings import sample_texts
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import zeros
 
@@ -136,7 +136,10 @@ def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
     node = Node(layer, args, kwargs)
     first = args[0] if args else next(iter(kwargs.values()))
     more = len(node.inputs) > sum(isinstance(x, KerasTensor) for x in nest.flatten(first))
-    infer = more and _has_no_output_shape(layer)
+    # Shapes do not say that the input is text, so a trial call on text determines the output.
+    takes_text = any([x.dtype == "string" for x in node.inputs])
+    has_own_spec = not type(layer).compute_output_spec.__qualname__.startswith("Layer.")
+    infer = (more and _has_no_output_shape(layer)) or (takes_text and not has_own_spec)
     spec = partial(inferred_outputs, layer) if infer else layer.compute_output_spec
     outputs = node.set_outputs(spec(*args, **kwargs))
     layer.__dict__.setdefault("input", first)  # that of the first call, as in Keras
@@ -184,7 +187,7 @@ def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
         if limits is not None:
             limits.check_array(x.shape, "an array")
         sizes = [size if n is None else n for n in x.shape]
-        return zeros(sizes, x.dtype) if x.dtype != "string" else empty_texts(sizes)
+        return zeros(sizes, x.dtype) if x.dtype != "string" else sample_texts(sizes, size)
 
     limits = active_limits()
     args, kwargs = nest.map_structure(zeros_for, given)

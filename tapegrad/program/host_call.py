@@ -6,6 +6,7 @@ the effects in record/effects.py. Each replay runs the Python code again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import device
 from tapegrad.core.values.dtypes import DType, as_dtype
+from tapegrad.core.values.strings import StringTensor, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, RecordingError
@@ -29,13 +31,16 @@ from tapegrad.program.record.recording import current_recording
 Function = Callable[..., Any]
 
 
-def py_function(func: Function, inp: Any, Tout: Any, name: str | None = None) -> Any:
+def py_function(
+    func: Function | None = None, inp: Any = None, Tout: Any = None, name: str | None = None
+) -> Any:
     """Call a Python function with tensors whose values it may read; return tensors of `Tout`.
 
     `Tout` is a dtype, or a list of dtypes for several results. Gradients flow to the inputs if the
     function computes with tensors. In a recorded function it runs on each call, also in a branch of
     `cond` that is not taken, once more while the function is recorded, and again for its gradient.
-    Its results must keep their shapes then, and it must get variables as inputs.
+    Its results must keep their shapes then, and it must get variables as inputs. Without `func`
+    this is a decorator: `@py_function(Tout=...)`.
 
     >>> import tapegrad
     >>> def power(x):
@@ -49,10 +54,14 @@ def py_function(func: Function, inp: Any, Tout: Any, name: str | None = None) ->
     >>> float(slope(tapegrad.constant(2.0))), float(slope(tapegrad.constant(-2.0)))
     (12.0, -4.0)
     """
+    if func is None:
+        return lambda function: functools.wraps(function)(
+            lambda *args: py_function(function, list(args), Tout)
+        )
     _check(func, "py_function")
     inputs = [_as_tensor(value) for value in _listed(inp)]
     call = _PythonCall("py_function", func, Tout)
-    if current_recording() is None:
+    if current_recording() is None or call.is_of_text(inputs):
         return call.packed(call.results(inputs))
     return call.packed(_differentiable(call)(*inputs) if inputs else _recorded(call, []))
 
@@ -77,7 +86,7 @@ def numpy_function(
     _check(func, "numpy_function")
     inputs = [_as_tensor(value) for value in _listed(inp)]
     call = _NumpyCall("numpy_function", func, Tout)
-    if current_recording() is None:
+    if current_recording() is None or call.is_of_text(inputs):
         return call.packed(call.results(inputs))
     return call.packed(_recorded(call, inputs))
 
@@ -94,7 +103,7 @@ def _listed(inp: Any) -> list[Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    return value.value() if isinstance(value, Variable) else to_tensor(value)
+    return value.value() if isinstance(value, Variable) else to_any_tensor(value)
 
 
 # Calls
@@ -117,7 +126,18 @@ class _PythonCall:
         """Return the results as the caller gets them: a list if `Tout` is one."""
         return list(results[: len(self.dtypes)]) if self._is_list else results[0]
 
-    def given(self, tensor: Tensor) -> Any:
+    def is_of_text(self, inputs: Sequence[Any]) -> bool:
+        """Return whether a call takes text only, which is known while a function is recorded."""
+        count = sum([isinstance(one, StringTensor) for one in inputs])
+        has_text = count > 0 or any([dtype.name == "string" for dtype in self.dtypes])
+        if has_text and count < len(inputs):
+            raise RecordingError(
+                f"{self._step} inside a recorded function takes and returns numbers. Got text "
+                "beside numbers; call it outside, or use function(jit_compile=False)."
+            )
+        return has_text
+
+    def given(self, tensor: Any) -> Any:
         """Return an input as the function gets it."""
         return tensor
 
@@ -141,7 +161,7 @@ class _PythonCall:
                 f"The function of {self._step} must return a value of {dtype}. Got None. "
                 "For a function without results, give Tout=[]."
             )
-        tensor = _as_tensor(value) if hasattr(value, "dtype") else to_tensor(value, dtype)
+        tensor = _as_tensor(value) if hasattr(value, "dtype") else to_any_tensor(value, dtype)
         if tensor.dtype != dtype:
             raise DTypeError(
                 f"The function of {self._step} must return values of {dtype}, as Tout says. "
@@ -170,7 +190,9 @@ class _PythonCall:
 class _NumpyCall(_PythonCall):
     """A function of NumPy arrays."""
 
-    def given(self, tensor: Tensor) -> Any:
+    def given(self, tensor: Any) -> Any:
+        if isinstance(tensor, StringTensor):
+            return tensor.numpy()
         return np.array(host.fetch(tensor.array, tensor.node, "numpy_function"))[()]
 
 

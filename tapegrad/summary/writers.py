@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +30,8 @@ class SummaryWriter:
     def __init__(self, logdir: Any, suffix: str | None) -> None:
         self._file = None if logdir is None else EventFile(logdir, suffix or ".v2")
         self._is_closed = False
+        if self._file is not None:  # programs often leave writers open
+            weakref.finalize(self, self._file.close)
 
     @property
     def is_active(self) -> bool:

@@ -24,7 +24,7 @@ def test_matching_files_are_sorted_and_hold_no_folder(tmp_path):
     gfile.makedirs(tmp_path / "d.txt")
     found = tf.io.matching_files([f"{tmp_path}/*.txt", f"{tmp_path}/*.csv"])
 
-    assert [path.rpartition("/")[2] for path in found] == ["a.txt", "b.txt", "c.csv"]
+    assert [path.rpartition(b"/")[2] for path in found.tolist()] == [b"a.txt", b"b.txt", b"c.csv"]
     assert len(gfile.glob(f"{tmp_path}/*.txt")) == 3
 
 

@@ -45,7 +45,7 @@ REFUSED_AT_ONCE = [
     ),
     (lambda: Dataset.from_tensor_slices(5), ShapeError, "but got a single number"),
     (lambda: Dataset.from_tensor_slices(()), ArgumentError, "needs at least one array. Got ()."),
-    (lambda: Dataset.from_tensor_slices(["a"]), ArgumentTypeError, "not numbers"),
+    (lambda: Dataset.from_tensor_slices([{}]), ArgumentTypeError, "not numbers"),
     (
         lambda: Dataset.from_generator(iter([1])),
         ArgumentTypeError,

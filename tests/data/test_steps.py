@@ -54,8 +54,9 @@ def test_map_takes_a_recorded_function():
     assert values(dataset) == [8.0, 8.0, 8.0]
 
 
-def test_what_map_returns_as_a_list_is_an_array():
-    assert values(Dataset.range(2).map(lambda n: [n, n + 1])) == [[0, 1], [1, 2]]
+def test_a_list_of_numbers_that_map_returns_is_an_array_and_one_of_tensors_a_tuple():
+    assert values(Dataset.range(2).map(lambda n: [int(n), 5])) == [[0, 5], [1, 5]]
+    assert values(Dataset.range(2).map(lambda n: [n, n + 1])) == [(0, 1), (1, 2)]
 
 
 def test_map_is_unseen_by_the_tape_around_the_loop():

@@ -101,6 +101,7 @@ FOREIGN: dict[str, set[str]] = {
     "tapegrad.core.values.dtypes": {"ml_dtypes"},
     "tapegrad.keras.saving.tensor_file": {"ml_dtypes"},
     # Optional: image files need Pillow.
+    "tapegrad.io.images": {"PIL"},
     "tapegrad.keras.utils.pillow": {"PIL"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.
     "tapegrad.scipy.sparse.linalg.direct": {"scipy", "cupy", "cupyx"},

@@ -173,14 +173,14 @@ def string_tensor(array: Any) -> StringTensor:
     return StringTensor(found)
 
 
-def empty_texts(shape: Any) -> StringTensor:
-    """Return a string tensor of empty texts.
+def sample_texts(shape: Any, words: int) -> StringTensor:
+    """Return a string tensor of texts of so many words, to try out functions of text.
 
-    >>> empty_texts([2]).tolist()
-    [b'', b'']
+    >>> sample_texts([2], 3).tolist()
+    [b'a a a', b'a a a']
     """
     array = np.empty(tuple(shape), object)
-    array.fill(b"")
+    array.fill(b" ".join([b"a"] * words))
     return StringTensor(array)
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapegrad.io.png import png_file
 from tapegrad.io.wire import Fields, message
 from tapegrad.keras.utils.model_graph import Box
 
 BUCKETS = 30
 """The number of buckets of a histogram."""
 _MOST_IMAGES = 3
-_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
-"""PNG's numbers for grey and colours, both also with transparency, by their channels."""
 _FLOAT, _DOUBLE, _STRING = 1, 2, 7
 """DataType enum values."""
 
@@ -98,7 +96,7 @@ def images(tag: str, pixels: Any, most: int) -> bytes:
     >>> b"PNG" in images("input", np.zeros((1, 2, 2, 3), np.uint8), 3)
     True
     """
-    files = [_png(one) for one in pixels[:most]]
+    files = [png_file(one) for one in pixels[:most]]
     _, height, width, _ = pixels.shape
     parts = [str(width).encode(), str(height).encode(), *files]
     return _summary(tag, "images", _tensor(_STRING, [len(parts)], [(8, part) for part in parts]))
@@ -110,18 +108,6 @@ def _pictures(weight: Any) -> Any:
     if weight.ndim == 2:
         return (weight.T if weight.shape[0] > weight.shape[1] else weight)[None]
     return weight.transpose(2, 0, 1) if weight.ndim == 3 else None
-
-
-def _png(pixels: Any) -> bytes:
-    height, width, channels = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)  # 8 bits
-    lines = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # lines start with filter type 0
-    parts = {b"IHDR": header, b"IDAT": zlib.compress(lines.tobytes()), b"IEND": b""}
-    chunks = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts.items()
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def _summary(tag: str, plugin: str, tensor: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import StringTensor
+from tapegrad.keras.layers.calling import call_spec
 from tapegrad.keras.symbolic import KerasTensor, Node
 
 _KEY = "after text layers: "
@@ -45,7 +46,7 @@ def after_stack(layers: Sequence[Any], x: Any) -> dict[str, Any] | None:
     """Call the first layers of a stack while their input is text; number the next layer."""
     done = 0
     while type(x) is StringTensor:
-        if done == len(layers) or layers[done].variables:
+        if done == len(layers) or not _is_fixed(layers[done]):
             return None
         x, done = layers[done](x), done + 1
     return {f"{_KEY}{done}": x}
@@ -62,7 +63,7 @@ def after_graph(
         given = [values.get(id(x)) for x in node.inputs]
         if not any([type(value) is StringTensor for value in given]):
             continue
-        if node.layer.variables or any([value is None for value in given]):
+        if not _is_fixed(node.layer) or any([value is None for value in given]):
             return None
         run(node, values)
     found = {
@@ -71,6 +72,14 @@ def after_graph(
         if id(place) in values and type(values[id(place)]) is not StringTensor
     }
     return found or None
+
+
+def _is_fixed(layer: Any) -> bool:
+    """Whether training neither changes a layer nor its results."""
+    inner = layer._inner_layers()
+    if layer.trainable_variables or not all([_is_fixed(one) for one in inner]):
+        return False
+    return bool(inner) or not call_spec(type(layer).call).takes_training
 
 
 def nodes_after(nodes: Sequence[Node], known: dict[int, Any]) -> list[Node]:
