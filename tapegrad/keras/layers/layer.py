@@ -96,6 +96,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
                     "name, dtype, trainable and activity_regularizer."
                 )
         class_name = type(self).__name__
+        name = name or None  # older programs write "" for an automatic name
         self._name = automatic_name(class_name) if name is None else checked_name(name)
         self._automatic = snake_case(class_name) if name is None else ""
         self.dtype_policy = dtype_policies.get(dtype)

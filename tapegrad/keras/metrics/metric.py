@@ -106,6 +106,10 @@ class Metric(Configured, StatelessMetric, ABC):
         variables = self._variables
         assign_together(variables, [zeros_like(variable) for variable in variables])
 
+    def reset_states(self) -> None:
+        """Set all state variables to 0: the name of `reset_state` before Keras 3."""
+        self.reset_state()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.update_state(*args, **kwargs)
         return self.result()
