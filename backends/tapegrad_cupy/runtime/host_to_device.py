@@ -8,6 +8,7 @@ step, into memory that the step before it has released.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -17,9 +18,16 @@ import cupy
 import numpy as np
 
 from tapegrad.core.ownership import reference_counts
-from tapegrad_cupy.runtime.array_references import why_not_counted
+from tapegrad_cupy.runtime.array_references import watched, why_not_counted
 from tapegrad_cupy.runtime.device_to_host import check_not_capturing
-from tapegrad_cupy.runtime.staging import PinnedRing, Stage, aligned
+from tapegrad_cupy.runtime.staging import (
+    PinnedRing,
+    Stage,
+    aligned,
+    copy_async,
+    pinned_memory,
+    recorded_event,
+)
 
 Array = Any
 HostArray = np.ndarray
@@ -42,8 +50,70 @@ MOST_KEPT = 16
 MOST_WATCHED = 64
 """The most buffers in use that are watched; those that are held for longest are given up."""
 
+SLOTS = 16
+"""Page-locked copies of a small batch: how many steps the host may be ahead of the device."""
+
+MOST_PACKS = 32
+"""The most kinds of small batches that have page-locked memory."""
+
 MOST_STREAMS = 8
 """The most streams that have staging memory."""
+
+
+class Pack:
+    """Small arrays of certain shapes and dtypes, which are parts of one block and one copy.
+
+    The arrays are the same objects at each call as long as nothing else holds them, so that a graph
+    that reads them need not be changed. The host fills page-locked copies of the block in turn.
+    """
+
+    def __init__(self, kinds: Sequence[tuple[tuple[int, ...], Any]], stream: Any) -> None:
+        sizes = [aligned(_nbytes(shape, dtype)) for shape, dtype in kinds]
+        self._kinds, self._stream, self._total = kinds, stream, sum(sizes)
+        self._offsets = [sum(sizes[:k]) for k in range(len(sizes))]
+        pinned = pinned_memory(SLOTS * self._total)
+        starts = [slot * self._total for slot in range(SLOTS)]
+        self._sources = [pinned.ctypes.data + start for start in starts]
+        self._slots = [
+            [
+                np.ndarray(shape, dtype, pinned, start + at)
+                for (shape, dtype), at in zip(kinds, self._offsets, strict=True)
+            ]
+            for start in starts
+        ]
+        self._turn = 0
+        self._events: list[Any] = [None, None]
+        self._make_arrays()
+
+    def _make_arrays(self) -> None:
+        memory = cupy.cuda.alloc(self._total)
+        self._target: int = memory.ptr
+        self._arrays = [
+            cupy.ndarray(shape, dtype, memory + at)
+            for (shape, dtype), at in zip(self._kinds, self._offsets, strict=True)
+        ]
+        del memory
+        self._watched = watched(self._arrays)
+        self._alone = reference_counts(self._watched)
+
+    def send(self, values: Sequence[HostArray]) -> list[Array]:
+        """Return a copy of the arrays on the device."""
+        slot, self._turn = self._turn, (self._turn + 1) % SLOTS
+        half, place = divmod(slot, SLOTS // 2)
+        if place == 0 and self._events[half] is not None:
+            self._events[half].synchronize()
+        for view, value in zip(self._slots[slot], values, strict=True):
+            view[...] = value
+        if why_not_counted() or reference_counts(self._watched) != self._alone:
+            self._make_arrays()
+        copy_async(self._target, self._sources[slot], self._total, self._stream)
+        if place == SLOTS // 2 - 1:
+            self._events[half] = recorded_event(self._stream)
+        return [*self._arrays]
+
+    def wait(self) -> None:
+        """Wait for the copies from page-locked memory, which is freed afterwards."""
+        recorded_event(self._stream).synchronize()
 
 
 class Buffer:
@@ -119,8 +189,7 @@ class StepBuffers:
     def _reached(self) -> Any:
         """Return an event that all work of the home stream up to `begin` precedes."""
         if self._now is None:
-            self._now = cupy.cuda.Event(disable_timing=True)
-            self._now.record(self._home)
+            self._now = recorded_event(self._home)
         return self._now
 
     def _bytes(self) -> int:
@@ -134,25 +203,26 @@ class Uploads:
         self.lock = threading.RLock()  # a finalizer may place an array in the middle of a copy
         self._home = home
         self._ring = PinnedRing(home)
+        self._packs: dict[Any, Pack] = {}
         self._buffers = StepBuffers(home)
         self._copying: Any = None
         self._copying_ring: Any = None
 
     def packed(self, values: Sequence[HostArray]) -> list[Array]:
         """Copy arrays in one piece, on the home stream."""
-        ends, total = [], 0
-        for value in values:
-            total += aligned(value.nbytes)
-            ends.append(total)
-        memory, ring = cupy.cuda.alloc(total), self._ring
-        start, arrays, at = ring.reserve(total), [], 0
-        for value, end in zip(values, ends, strict=True):
-            dtype = _native(value)
-            ring.view(start + at, value.shape, dtype)[...] = value
-            arrays.append(cupy.ndarray(value.shape, dtype, memory + at))
-            at = end
-        ring.copy(start, memory.ptr, total)
-        return arrays
+        kinds = tuple([(value.shape, value.dtype) for value in values])
+        pack = self._packs.get(kinds)
+        if pack is None:
+            if len(self._packs) >= MOST_PACKS:
+                self._forget_packs()
+            native = [(value.shape, _native(value)) for value in values]
+            pack = self._packs[kinds] = Pack(native, self._home)
+        return pack.send(values)
+
+    def _forget_packs(self) -> None:
+        for pack in self._packs.values():
+            pack.wait()
+        self._packs.clear()
 
     def in_order(self, values: Sequence[HostArray]) -> list[Array]:
         """Copy arrays one after another, on the home stream."""
@@ -199,7 +269,7 @@ class Uploads:
         arrays = []
         try:
             for (shape, dtype), value in zip(kinds, values, strict=True):
-                nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+                nbytes = _nbytes(shape, dtype)
                 if not nbytes:
                     arrays.append(cupy.ndarray(shape, dtype))
                     continue
@@ -207,7 +277,7 @@ class Uploads:
                 send(value, pointer)
                 arrays.append(cupy.ndarray(shape, dtype, pointer))
         finally:  # what was copied must arrive before the home stream gets the memory again
-            self._home.wait_event(copying.record(cupy.cuda.Event(disable_timing=True)))
+            self._home.wait_event(recorded_event(copying))
         return arrays
 
     def _send(self, value: HostArray, pointer: Any, stream: Any, ring: PinnedRing) -> None:
@@ -219,10 +289,16 @@ class Uploads:
     def clear(self) -> None:
         """Wait for the pending copies, and free all memory that no array has."""
         with self.lock:
+            self._forget_packs()
             self._ring.clear()
             if self._copying_ring is not None:
                 self._copying_ring.clear()
             self._buffers.clear()
+
+
+def _nbytes(shape: Sequence[int], dtype: Any) -> int:
+    size: int = math.prod(shape) * dtype.itemsize
+    return size
 
 
 def _native(value: HostArray) -> Any:
@@ -273,7 +349,7 @@ def place_batch(values: Sequence[HostArray], as_one: bool) -> list[Array]:
     check_not_capturing("Placing", values[0])
     here = _uploads_here()
     with here.lock:
-        if as_one and 0 < total <= MOST_PACKED and len(values) > 1:
+        if 0 < total <= MOST_PACKED and (as_one or len(values) == 1):
             return here.packed(values)
         if not LEAST_OVERLAPPED <= total <= MOST_OVERLAPPED or why_not_counted():
             return here.in_order(values)

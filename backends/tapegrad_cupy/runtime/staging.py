@@ -40,6 +40,27 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
+def copy_async(target: int, source: int, nbytes: int, stream: Any) -> None:
+    """Start to copy memory of the host to the device, by addresses."""
+    cupy.cuda.runtime.memcpyAsync(target, source, nbytes, _TO_DEVICE, stream.ptr)
+
+
+def recorded_event(stream: Any) -> Any:
+    """Return an event that is reached when a stream has done what was submitted so far."""
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(stream)
+    return event
+
+
+def pinned_memory(nbytes: int) -> np.ndarray:
+    """Return page-locked memory as bytes, or ordinary memory if there is no more of it."""
+    try:
+        return np.frombuffer(cupy.cuda.alloc_pinned_memory(nbytes), np.uint8, nbytes)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        # CUDA copies from ordinary memory too, before the call returns, but more slowly.
+        return np.empty(nbytes, np.uint8)
+
+
 class PinnedRing:
     """Page-locked memory that copies on one stream use in turn.
 
@@ -88,8 +109,7 @@ class PinnedRing:
 
     def copy(self, start: int, target: int, nbytes: int) -> None:
         """Start to copy the memory at a position to an address of the device."""
-        source = self._base + start % self.size
-        cupy.cuda.runtime.memcpyAsync(target, source, nbytes, _TO_DEVICE, self._stream.ptr)
+        copy_async(target, self._base + start % self.size, nbytes, self._stream)
         if self._head - self._marked >= self.size // _PARTS:
             self._mark()
 
@@ -103,20 +123,14 @@ class PinnedRing:
         self._bytes = np.empty(0, np.uint8)
 
     def _mark(self) -> None:
-        event = cupy.cuda.Event(disable_timing=True)
-        event.record(self._stream)
-        self._marks.append((self._head, event))
+        self._marks.append((self._head, recorded_event(self._stream)))
         self._marked = self._head
 
     def _grow(self, wanted: int) -> None:
         self.clear()
         least = 4 * wanted if 4 * wanted <= _LARGE_RING else 2 * wanted
         size = max(_FIRST_RING, 1 << (least - 1).bit_length())
-        try:
-            self._bytes = np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
-        except cupy.cuda.runtime.CUDARuntimeError:
-            # CUDA copies from ordinary memory too, before the call returns, but more slowly.
-            self._bytes = np.empty(size, np.uint8)
+        self._bytes = pinned_memory(size)
         self._base = self._bytes.ctypes.data
 
 
