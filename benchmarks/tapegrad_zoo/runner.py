@@ -16,6 +16,7 @@ from tapegrad_bench.machine import Gpu, describe_machine, versions
 from tapegrad_bench.process import Worker
 from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.results import Cell, Run, Status
+from tapegrad_zoo.contenders import SETS
 from tapegrad_zoo.program import Entry, entries
 from tapegrad_zoo.record import Record, load, merged, place_of, save
 from tapegrad_zoo.row import SETTINGS, Clock, Contest, Row, checker
@@ -139,6 +140,7 @@ def _present(contest: Contest, remark: str) -> Record:
         commit=current_commit(),
         digest=source_digest(more=["tapegrad_zoo"]),
         complete=False,
+        sets=SETS,
     )
     size = len([*entries()])
     return Record(run, contest.device, remark=remark, batches=contest.batches, size=size)
