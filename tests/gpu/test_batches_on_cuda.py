@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad_bench.evidence import compare
 from tapegrad_cupy.runtime import host_to_device
 from tapegrad_cupy.runtime.host_to_device import (
     LEAST_OVERLAPPED,
@@ -19,6 +20,9 @@ from tapegrad_cupy.runtime.host_to_device import (
     place_batch,
     release_buffers,
 )
+from tapegrad_zoo.contenders import BATCHES, make
+from tapegrad_zoo.measure import find
+from tapegrad_zoo.row import ARRAY_TOLERANCE
 
 ROWS = {
     "packed": 64,
@@ -231,3 +235,19 @@ def test_labels_that_are_kept_do_not_keep_the_inputs(monkeypatch: Any) -> None:
 
     assert int(tf.concat(labels, 0)[-1]) == 3199
     assert pool.used_bytes() - before < x.nbytes // 4
+
+
+@pytest.mark.filterwarnings("default")  # warnings of other libraries are not errors here
+@pytest.mark.parametrize(
+    ("library", "mode"),
+    [("tapegrad", "function"), ("jax", "jit"), ("torch", "eager"), ("torch", "graph")],
+)
+def test_contenders_of_the_zoo_get_the_same_results_from_batches_on_the_host(
+    library: str, mode: str
+) -> None:
+    pytest.importorskip(library)
+    made = find("vq").program
+
+    found, known = (make(library, mode, made, "cuda", place).evidence() for place in BATCHES)
+
+    assert compare(ARRAY_TOLERANCE, made.dtypes["cuda"], found, known).complaint == ""
