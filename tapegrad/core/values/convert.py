@@ -29,6 +29,9 @@ _ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 _NO_NUMBERS = "OSUTMm"
 """NumPy's kinds of objects, strings, dates and time differences."""
 
+_USUAL = {kind.char: kind for kind in map(np.dtype, "?bBhHiIlLqQefdFD")}
+"""NumPy's own objects for the common dtypes, by their letter."""
+
 _DEFAULTS = {"float64": "float32", "int64": "int32"}
 _adapters: dict[type, Callable[[Any], Any]] = {}
 
@@ -201,6 +204,8 @@ def with_usual_dtype(array: np.ndarray) -> np.ndarray:
     Arrays from files and other processes may have an equal dtype that is another object. Compiled
     loops know the usual object only, and leave other arrays to kernels that round differently.
     """
+    if _USUAL.get(array.dtype.char) is array.dtype:
+        return array
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     usual: np.dtype[Any] = np.dtype(array.dtype.type)

@@ -98,14 +98,15 @@ def plain_key(args: Args) -> tuple[Any, list[Any], list[int]] | None:
     key: list[Any] = [chosen_device()]
     arrays: list[Any] = []
     hosts: list[int] = []
+    kind: type | None = None
     for arg in args:
         if type(arg) is Tensor:
             array = arg.array
             key += (type(array), array.shape, array.dtype)
         elif _is_numeric(arg):
-            array = arg
+            array, kind = arg, kind or array_type()
             hosts.append(len(arrays))
-            key += (array_type(), array.shape, array.dtype)
+            key += (kind, array.shape, array.dtype)
         else:
             return None
         arrays.append(array)
