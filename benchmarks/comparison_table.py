@@ -32,9 +32,11 @@ def table(choice: dict[str, Any], results: dict[str, Any]) -> str:
         rows.append([figure["label"], *[medians.get(cell, "-") for cell in cells]])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     machine = results["machine"]["gpu"]
+    sets = results.get("sets")
+    inputs = "one fixed batch" if sets is None else f"{sets} batches in turn"
     origin = (
-        f"Times: {machine}, revision {results['commit'][:7]}, {results['started'][:10]}, one fixed "
-        "batch; [benchmarks](benchmarks/README.md) has all rows and the versions."
+        f"Times: {machine}, revision {results['commit'][:7]}, {results['started'][:10]}, {inputs}; "
+        "[benchmarks](benchmarks/README.md) has all rows and the versions."
     )
     return "\n".join([*lines, "", origin]) + "\n"
 

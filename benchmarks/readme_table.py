@@ -27,7 +27,8 @@ def section(runs: dict[str, Run]) -> str:
     parts = []
     for name, run in runs.items():
         tables = [machine_table(run), *short_tables(run)]
-        heading = f"### {name}\n\nMeasured at revision {run.commit}, {run.started[:10]}.\n\n"
+        facts = f"Measured at revision {run.commit}, {run.started[:10]}, with {run.inputs}."
+        heading = f"### {name}\n\n{facts}\n\n"
         parts.append(heading + "\n".join(markdown_table(table) for table in tables))
     return "\n".join(parts)
 

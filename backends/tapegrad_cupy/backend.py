@@ -15,7 +15,8 @@ from tapegrad_cupy.kernels.table import KERNELS, REPLAYED
 from tapegrad_cupy.libraries import libraries
 from tapegrad_cupy.runtime.array_limits import check_dimensions
 from tapegrad_cupy.runtime.device_to_host import copy_to_host
-from tapegrad_cupy.runtime.memory import CudaMemory, copy_to_device
+from tapegrad_cupy.runtime.host_to_device import copy_to_device
+from tapegrad_cupy.runtime.memory import CudaMemory
 from tapegrad_cupy.runtime.namespace import CupyNamespace
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tapegrad.core.backend.capabilities import Capabilities, Pullback
 from tapegrad.core.primitive.primitive import PRIMITIVES
@@ -19,6 +21,9 @@ from tapegrad_cupy.kernels.products.products import add_product
 from tapegrad_cupy.kernels.rows.losses_with_gradients import overwrite_logits
 from tapegrad_cupy.kernels.updates.multi_norms import clip_group
 from tapegrad_cupy.kernels.updates.multi_updates import average_group, update_group
+from tapegrad_cupy.launch.multi_tensors import on_device
+from tapegrad_cupy.runtime.array_limits import check_dimensions
+from tapegrad_cupy.runtime.host_to_device import place_batch
 
 
 class CudaPullbacks:
@@ -70,6 +75,16 @@ class CudaRows:
     place = staticmethod(place_rows)
 
 
+class CudaBatches:
+    """Places the arrays of a batch in one copy, or while the previous step computes."""
+
+    def place(self, values: Sequence[np.ndarray], device: str, as_one: bool) -> list[Any]:
+        for value in values:
+            check_dimensions(value.shape)
+        with on_device(int(device.partition(":")[2])):
+            return place_batch(values, as_one)
+
+
 CAPABILITIES = Capabilities(
     pullbacks=CudaPullbacks(),
     in_place=CudaInPlaceKernels(),
@@ -78,4 +93,5 @@ CAPABILITIES = Capabilities(
     casts=CudaCasts(),
     updates=CudaUpdates(),
     rows=CudaRows(),
+    batches=CudaBatches(),
 )

@@ -21,13 +21,9 @@ class Fact:
     note: str
 
 
-def _is_timed(row: Row) -> bool:
-    return all(cell.unit == "s" for cell in row.cells.values())
-
-
 def headline(run: Run, device: str) -> list[Fact]:
     """Return how we stand on `device`, over one size of each workload."""
-    rows = [row for row in standard_rows(run, device) if _is_timed(row)]
+    rows = [row for row in standard_rows(run, device) if row.is_computed]
     facts = []
     for mode in ("function", "eager", "keras-function", "keras"):
         kind = "compiled" if mode.endswith("function") else "eager"

@@ -187,6 +187,9 @@ class Run:
     """The revision of the sources; "+changes" follows if files differed from it."""
     digest: str = ""
     """A hash over the sources of tapegrad and its backends; "" in files from before it was kept."""
+    sets: int | None = None
+    """Sets of inputs that each contender took in turn; None in files from before there were more
+    than one."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -196,6 +199,11 @@ class Run:
             raise ArgumentError(
                 f"started must be a date and time in ISO 8601. Got {self.started!r}."
             ) from error
+
+    @property
+    def inputs(self) -> str:
+        """Return which inputs the steps had, in words."""
+        return "one fixed batch" if self.sets is None else f"{self.sets} batches in turn"
 
     def ceiling(self, device: str, dtype: str) -> Ceiling | None:
         """Return what was measured for `device` and `dtype`, or None."""

@@ -29,8 +29,18 @@ class Row:
 
     @property
     def extent(self) -> str:
-        """Return size and dtype, where the row has them."""
+        """Return size and dtype, where the row has them.
+
+        Footprints have neither; files from before their size was "beyond NumPy" measured the same.
+        """
+        if not self.is_computed:
+            return "beyond NumPy" if self.size in ("", "-") else self.size
         return ", ".join(part for part in (self.size, self.dtype) if part != "-")
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the row is a step, and not what a library takes to import or to install."""
+        return self.dtype != "-"
 
     @property
     def rank(self) -> tuple[int, int]:

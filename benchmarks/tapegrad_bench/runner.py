@@ -17,7 +17,7 @@ from tapegrad_bench.progress import Progress
 from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.reference import Reference, reference
 from tapegrad_bench.results import Ceiling, Cell, Run, Status
-from tapegrad_bench.workload import Kind, Problem
+from tapegrad_bench.workload import SETS, Kind, Problem
 
 CEILING_SECONDS = 60.0
 EXTRA_PART = 0.15
@@ -72,6 +72,7 @@ class Runner:
             complete=complete,
             commit=commit,
             digest=digest,
+            sets=SETS,
         )
 
     def _run_groups(self, deadline: float) -> bool:

@@ -100,7 +100,7 @@ def ratio_table(rows: Sequence[Row], device: str) -> Table:
 
 def best_table(rows: Sequence[Row], device: str) -> Table:
     """Return each library's fastest mode by name, and the ratio of its time to ours."""
-    timed = [row for row in rows if row.extent]  # what is not computed has no modes
+    timed = [row for row in rows if row.is_computed]  # what is not computed has no modes
     names = contenders_of(cell for row in timed for cell in row.cells.values())
     peers = list(dict.fromkeys(_maker(name) for name in names if not is_ours(name)))
     lines = []

@@ -376,12 +376,13 @@ def _in_torch(mode: str, program: Program, device: str, is_host: bool) -> Timed:
         if optimizer is not None:
             graphs.forget_updates(optimizer)
 
-    run = _captured_at_first_call(graphs.Captured, step, reset) if mode == "graph" else step
+    def on_device(batch: Arrays) -> Arrays:
+        return {k: v.to(device, non_blocking=True) for k, v in batch.items()}
 
-    def on_device(batch: Arrays) -> Any:
-        return run({k: v.to(device, non_blocking=True) for k, v in batch.items()})
-
-    each, rewind = in_turn(on_device if is_host else run, [(batch,) for batch in batches])
+    run: Callable[[Arrays], Any] = (lambda batch: step(on_device(batch))) if is_host else step
+    if mode == "graph":  # it copies batches from the host into its inputs, without another copy
+        run = _captured_at_first_call(graphs.Captured, step, reset, on_device)
+    each, rewind = in_turn(run, [(batch,) for batch in batches])
 
     def restart(start: Values) -> None:
         rewind()
@@ -396,14 +397,17 @@ def _in_torch(mode: str, program: Program, device: str, is_host: bool) -> Timed:
 
 
 def _captured_at_first_call(
-    capture: Callable[..., Any], step: Callable[[Arrays], Any], reset: Callable[[], None]
+    capture: Callable[..., Any],
+    step: Callable[[Arrays], Any],
+    reset: Callable[[], None],
+    on_device: Callable[[Arrays], Arrays],
 ) -> Callable[[Arrays], Any]:
     """Return a step that becomes a CUDA graph in its first call, which is timed by itself."""
     captured: list[Callable[[Arrays], Any]] = []
 
     def replay(batch: Arrays) -> Any:
         if not captured:
-            captured.append(capture(step, batch))
+            captured.append(capture(step, on_device(batch)))
             reset()  # the steps before the capture were updates
         return captured[0](batch)
 

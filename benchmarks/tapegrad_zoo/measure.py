@@ -85,7 +85,7 @@ class Session:
         _seconds(self._timed, 1)
         return _seconds(self._timed, self._count)
 
-    def finish(self) -> Usage:
+    def usage(self) -> Usage:
         """Return what else is known of the program."""
         assert self._timed is not None
         peak = self._peak()  # first: reading the recorded program needs memory, too
@@ -99,7 +99,7 @@ class Session:
 
 def find(name: str) -> Entry:
     """Return the entry of the zoo with this name."""
-    return next(entry for entry in entries() if entry.name == name)
+    return next(entry for entry in entries(name) if entry.name == name)
 
 
 def _warm_up(timed: Timed, deadline: float) -> float:

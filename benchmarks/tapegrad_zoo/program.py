@@ -21,8 +21,10 @@ import hashlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,8 @@ Version = Callable[[Dims, Half], Callable[[Arrays, Arrays], Any]]
 
 LIBRARIES = ("tapegrad", "jax", "torch")
 SEED = 0
+DRAWERS = 4
+"""Threads that draw batches for a GPU."""
 
 
 class Kind(StrEnum):
@@ -109,9 +113,15 @@ class Program:
     def draw(self, size: str, batches: int = 1) -> tuple[Values, list[Values]]:
         """Return the parameters and some batches, which differ from each other."""
         dims = self.sizes[size]
-        params, first = self.make(np.random.default_rng(SEED), dims)
-        others = [self.make(np.random.default_rng(SEED + k), dims)[1] for k in range(1, batches)]
-        return params, [first, *others]
+        # Large draws take seconds. On the CPU one thread makes them, whose memory is measured.
+        with ThreadPoolExecutor(DRAWERS if size == "cuda" else 1) as pool:
+            drawn = pool.map(partial(self._draw, dims), range(batches))
+            params, batch = next(drawn)
+            return params, [batch, *[other for _, other in drawn]]
+
+    def _draw(self, dims: Dims, place: int) -> tuple[Values, Values]:
+        params, batch = self.make(np.random.default_rng(SEED + place), dims)
+        return (params if place == 0 else {}), batch
 
 
 @dataclass(frozen=True)
@@ -142,10 +152,17 @@ class Entry:
         return hashlib.sha256(file.encode()).digest()[0] % 2 == 0
 
 
-def entries() -> Iterator[Entry]:
-    """Yield all programs, ordered by family and name."""
+def entries(wanted: str | None = None) -> Iterator[Entry]:
+    """Yield all programs, ordered by family and name, or those that `wanted` may name.
+
+    >>> [entry.name for entry in entries("vae")]
+    ['vae']
+    """
     found = pkgutil.walk_packages(programs.__path__, f"{programs.__name__}.")
     for name in sorted(info.name for info in found if not info.ispkg):
+        file = name.rpartition(".")[2]
+        if wanted is not None and wanted != file and not wanted.startswith(f"{file}_"):
+            continue  # a process that needs one program imports no others
         module = importlib.import_module(name)
         if hasattr(module, "PROGRAM"):
             yield Entry(name, "", module.PROGRAM)

@@ -60,8 +60,18 @@ def contenders(peers: Sequence[str], device: str) -> list[tuple[str, str]]:
 
 
 def worker(device: str, threads: int) -> Worker:
-    """Return a process that checks and times programs."""
+    """Return a process that times programs."""
     return Worker(device, threads, session=Session, settings=SETTINGS)
+
+
+def checker(device: str, threads: int) -> Worker:
+    """Return a process that checks programs.
+
+    The versions for the peers are checked in float64 on the host, where they are compiled sooner
+    and leave the device to those that are measured on it.
+    """
+    settings = {**SETTINGS, "JAX_PLATFORMS": "cpu"}
+    return Worker(device, threads, session=Session, settings=settings)
 
 
 class Clock:
@@ -179,6 +189,8 @@ class Row:
     def prepare(self, checker: Worker) -> None:
         """Check the program and make the first calls."""
         self._exclude_absent()
+        for one in _running(self._found):
+            one.process.start()  # all import their library at the same time
         if self.contest.side_by_side == 1:
             self._exclude_wrong(checker)
             self._first_calls(_running(self._found))
@@ -193,16 +205,19 @@ class Row:
             self._end_all(checking.result())
 
     def measure(self) -> None:
-        """Time the steps, read what they computed, and end the processes."""
-        self._measure(_running(self._found))
-        self.stop()
+        """Time the steps."""
+        self._take_turns(_running(self._found))
 
-    def _measure(self, found: Sequence[Competitor]) -> None:
-        self._take_turns(found)
-        for one in _running(found):
-            one.usage = one.ask(self.clock, "finish")
-        for one in _running(found):
-            one.evidence = one.ask(self.clock, "evidence")
+    def finish(self) -> None:
+        """Read what the timed steps computed, and end the processes; nothing is timed."""
+        with ThreadPoolExecutor(len(self._found)) as pool:
+            list(pool.map(self._finish, self._found))
+
+    def _finish(self, one: Competitor) -> None:
+        for name in ("usage", "evidence"):
+            if one.status is Status.OK:
+                setattr(one, name, one.ask(self.clock, name))
+        one.process.stop()
 
     @property
     def exhausted(self) -> list[Competitor]:
@@ -226,8 +241,8 @@ class Row:
         checker.stop()
         for one in _running(again):
             self._first_calls([one])
-            self._measure(_running([one]))
-            one.process.stop()
+            self._take_turns(_running([one]))
+            self._finish(one)
 
     def cells(self) -> list[Cell]:
         """Judge what was measured and return one cell per contender."""

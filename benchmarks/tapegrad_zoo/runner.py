@@ -10,14 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tapegrad_bench.machine import Gpu, describe_machine, versions
 from tapegrad_bench.process import Worker
 from tapegrad_bench.provenance import current_commit, source_digest
 from tapegrad_bench.results import Cell, Run, Status
+from tapegrad_zoo.contenders import SETS
 from tapegrad_zoo.program import Entry, entries
 from tapegrad_zoo.record import Record, load, merged, place_of, save
-from tapegrad_zoo.row import SETTINGS, Clock, Contest, Row, worker
+from tapegrad_zoo.row import SETTINGS, Clock, Contest, Row, checker
 
 CEILING_SECONDS = 120.0
 
@@ -38,8 +40,6 @@ class Zoo:
 
     def __init__(self, path: Path, contest: Contest, remark: str = "") -> None:
         self._path, self._contest = path, contest
-        self._measured: set[str] = set()
-        """Dtypes whose ceiling this command has measured."""
         self.record = _present(contest, remark)
         if path.exists():
             kept = load(path)
@@ -65,7 +65,7 @@ class Zoo:
         contest, missing = self._contest, self.missing(programs)
         count = contest.side_by_side
         clock = Clock(budget, 2 + len(contest.contenders), contest.patience)
-        checkers = [worker(contest.device, contest.threads) for _ in range(count)]
+        checkers = [checker(contest.device, contest.threads) for _ in range(count)]
         try:
             for first in range(0, len(missing), count):
                 if not clock.left:
@@ -74,15 +74,15 @@ class Zoo:
                 rows = [Row(contest, entry, clock.for_row()) for entry in group]
                 self._add(rows, checkers, say, keep_cut_rows=first == 0)
         finally:
-            for checker in checkers:
-                checker.stop()
+            _all_at_once(_stop, checkers)
 
     def _add(
         self, rows: Sequence[Row], checkers: Sequence[Worker], say: Say, *, keep_cut_rows: bool
     ) -> None:
         """Prepare rows side by side, time them one by one, and add them to the record.
 
-        What ran out of memory is tried again when all processes of these rows have ended.
+        Nothing else runs while steps are timed. What ran out of memory is tried again when all
+        processes of these rows have ended.
         """
 
         def add(row: Row) -> None:
@@ -96,32 +96,38 @@ class Zoo:
         for row in rows:
             self._measure_ceiling(row.entry.program.dtypes[self._contest.device])
         try:
-            with ThreadPoolExecutor(len(rows)) as pool:
-                list(pool.map(Row.prepare, rows, checkers))
+            _all_at_once(Row.prepare, rows, checkers)
             for row in rows:
                 row.measure()
-                if not row.exhausted:
-                    add(row)
-            for row in [row for row in rows if row.exhausted]:
-                for checker in checkers:
-                    checker.stop()
-                row.try_again(checkers[0])
+            _all_at_once(Row.finish, rows)
+            for row in rows:
+                if row.exhausted:
+                    _all_at_once(_stop, checkers)
+                    row.try_again(checkers[0])
                 add(row)
         finally:
-            for row in rows:
-                row.stop()
+            _all_at_once(_stop, rows)
 
     def _measure_ceiling(self, dtype: str) -> None:
-        """Measure what the device reaches, once in a command for each dtype."""
+        """Measure what the device reaches, unless the record has it for this dtype."""
         device, threads = self._contest.device, self._contest.threads
-        if dtype not in self._measured:
-            self._measured.add(dtype)
+        if dtype not in {ceiling.dtype for ceiling in self.record.run.ceilings}:
             process = Worker(device, threads, settings=SETTINGS)
             try:
                 ceiling = process.request("ceiling", dtype, timeout=CEILING_SECONDS)
             finally:
                 process.stop()
             self.record = self.record.with_ceiling(ceiling)
+
+
+def _stop(what: Worker | Row) -> None:
+    what.stop()
+
+
+def _all_at_once(action: Callable[..., None], *arguments: Sequence[Any]) -> None:
+    """Call a function on each of some objects, each in a thread."""
+    with ThreadPoolExecutor(max(1, len(arguments[0]))) as pool:
+        list(pool.map(action, *arguments))
 
 
 def _present(contest: Contest, remark: str) -> Record:
@@ -134,6 +140,7 @@ def _present(contest: Contest, remark: str) -> Record:
         commit=current_commit(),
         digest=source_digest(more=["tapegrad_zoo"]),
         complete=False,
+        sets=SETS,
     )
     size = len([*entries()])
     return Record(run, contest.device, remark=remark, batches=contest.batches, size=size)

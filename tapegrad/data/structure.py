@@ -130,7 +130,19 @@ def own_leaf(value: Any, how: str, dtype: Any = None) -> np.ndarray:
 
 def to_tensors(element: Any, like: Any) -> Any:
     """Convert a host element to tensors on the device of `like`; tensors are returned as is."""
-    return mapped(lambda leaf: _placed(leaf, like), element)
+    if isinstance(like, np.ndarray):
+        return mapped(lambda leaf: _placed(leaf, like), element)
+    hosts: list[np.ndarray] = []
+
+    def note(leaf: Any) -> None:
+        if isinstance(leaf, np.ndarray):
+            hosts.append(leaf)
+
+    mapped(note, element)
+    placed = iter(host.place_together(hosts, like))
+    return mapped(
+        lambda leaf: wrap(next(placed)) if isinstance(leaf, np.ndarray) else leaf, element
+    )
 
 
 def to_host_tensors(element: Any) -> Any:

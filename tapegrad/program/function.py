@@ -20,10 +20,7 @@ from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
-from tapegrad.core.values.convert import to_tensor
-from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.shared import mark_views
-from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
@@ -58,8 +55,9 @@ from tapegrad.program.record.arguments import (
     Kwargs,
     arrays_in,
     flatten_call,
-    is_numeric,
     key_of,
+    place_hosts,
+    plain_key,
     take_shared,
     why_uncompiled,
 )
@@ -180,24 +178,20 @@ class Function:
             or current_frame() is not None
         ):
             return self._call(args, kwargs)
-        # Fast path for calls with tensors and NumPy arrays; `key_of` returns the same key.
-        key: list[Any] = [chosen_device()]
-        arrays: list[Any] = []
-        for arg in args:
-            if type(arg) is not Tensor:
-                if not is_numeric(arg):
-                    return self._call(args, kwargs)
-                arg = to_tensor(arg)
-            array = arg.array
-            arrays.append(array)
-            key += (type(array), array.shape, array.dtype)
-        entry = self._latest.get(tuple(key))
+        # Fast path for calls with tensors and NumPy arrays.
+        found = plain_key(args)
+        if found is None:
+            return self._call(args, kwargs)
+        key, arrays, hosts = found
+        entry = self._latest.get(key)
         if entry is None or entry.written_arguments:
             return self._call(args, kwargs)
         guards = entry.guards
         is_unchanged = guards.is_simple and guards.last_change is LAST_CHANGE[0]
         if not is_unchanged and not guards.hold():
             return self._call(args, kwargs)
+        if hosts:
+            place_hosts(arrays, hosts)
         return entry.run(arrays)
 
     def _call(self, args: Args, kwargs: Kwargs) -> Any:

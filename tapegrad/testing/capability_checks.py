@@ -15,6 +15,7 @@ import numpy as np
 import tapegrad.core.trace.expression_namespace  # noqa: F401
 from tapegrad.core.backend.capabilities import (
     BatchedCasts,
+    BatchTransfers,
     Capabilities,
     FusedPullbacks,
     GroupedUpdates,
@@ -64,6 +65,7 @@ def check_capabilities(backend: Backend, capabilities: Capabilities) -> None:
         (capabilities.casts, check_casts),
         (capabilities.updates, check_updates),
         (capabilities.rows, check_rows),
+        (capabilities.batches, check_batches),
     ]
     for part, check in checks:
         if part is not None:
@@ -245,6 +247,18 @@ def check_rows(part: RowTransfers, on_device: Placed) -> None:
     placed = part.place([_A], rows, on_device(_ROW))
     if placed is not None:
         _same_results(placed, [_A[rows]], on_device, "rows.place")
+
+
+def check_batches(part: BatchTransfers, on_device: Placed) -> None:
+    """Arrays arrive with their shapes and dtypes, even if the host overwrites them at once."""
+    for size in (0, 3, 200_000):
+        values = [np.full((size, 2), 0.5), np.arange(size).T, np.array(True), _A.T]
+        expected = [value.copy() for value in values]
+        placed = [part.place(values, on_device.device, as_one) for as_one in (False, True)]
+        for value in values[:3]:
+            value[...] = 0
+        for found in placed:
+            _same_results(found, expected, on_device, "batches.place")
 
 
 def _same_results(found: Any, expected: Sequence[Any], on_device: Placed, what: str) -> None:

@@ -15,9 +15,9 @@ from tapegrad_bench.adapters import CONTENDERS
 from tapegrad_bench.headline import headline
 from tapegrad_bench.report_html import page, write_page
 from tapegrad_bench.report_terminal import write_report
-from tapegrad_bench.results import HANDWRITTEN, Run, Status, save
+from tapegrad_bench.results import HANDWRITTEN, Run, Size, Status, save
 from tapegrad_bench.rows import rows_of
-from tapegrad_bench.tables import best_table
+from tapegrad_bench.tables import best_table, machine_table
 from tests.bench_runs import make_cell, make_full_run, make_run
 
 
@@ -242,3 +242,26 @@ def test_a_compiled_peer_is_held_against_our_only_mode_where_there_is_one(run):
 
     assert "jax jit takes 3.00x the time of tapegrad eager on elementwise" in page(only)
     assert "torch compile takes 2.00x the time of tapegrad function on elementwise" in page(run)
+
+
+@pytest.mark.parametrize("label", ["", "-", "beyond NumPy"])
+def test_footprints_are_beyond_numpy_and_not_among_the_compared_steps(label):
+    """Files from before the size was written measured the same."""
+    footprint = {"workload": "import", "dtype": "-", "size": Size(label, 0)}
+    steps = [make_cell(time=2e-3), make_cell("torch", "eager", 1e-3)]
+    imports = [make_cell(time=0.01, **footprint), make_cell("torch", "eager", 1.0, **footprint)]
+    found = make_run(*steps, *imports)
+
+    assert [row.label for row in rows_of(found)][1] == "import, beyond NumPy"
+    assert [row[0].text for row in best_table(rows_of(found), "cpu").rows] == ["elementwise"]
+    (fact,) = headline(found, "cpu")
+    assert (fact.value, "0 of 1 workloads" in fact.note) == ("2.00x slower", True)
+
+
+@pytest.mark.parametrize(("device", "threads"), [("cpu", "1 on the CPU"), ("cuda", "not limited")])
+def test_threads_are_limited_on_the_cpu_only(device, threads):
+    found = make_run(make_cell(device=device))
+
+    facts = {row[0].text: row[1].text for row in machine_table(found).rows}
+
+    assert facts["threads per library"] == threads

@@ -157,3 +157,14 @@ def test_a_function_gets_batches_on_the_host_as_arrays_of_numpy(monkeypatch):
     make("tapegrad", "function", program(Kind.GRADIENT), "cpu", "host").step()
 
     assert seen == [np.ndarray]
+
+
+def test_batches_for_a_gpu_are_those_that_one_thread_draws():
+    made = program(Kind.GRADIENT)
+
+    params, batches = made.draw("cuda", 8)
+    known, others = made.draw("cpu", 8)
+
+    np.testing.assert_array_equal(params["w"], known["w"])
+    np.testing.assert_array_equal([b["x"] for b in batches], [b["x"] for b in others])
+    assert len({batch["x"].tobytes() for batch in batches}) == 8

@@ -80,6 +80,26 @@ def test_programs_are_prepared_side_by_side_and_timed_one_by_one(zoo):
     assert kinds.index("turn") == 2 + 2 * len(MODES)
 
 
+def test_nothing_else_is_done_between_the_turns_of_programs(zoo):
+    process = Process()
+
+    zoo(process, side_by_side=3).run(PROGRAMS[:3], 60, lambda words: None)
+
+    kinds = [asked for asked, *_ in process.asked]
+    first, last = kinds.index("turn"), len(kinds) - 1 - kinds[::-1].index("turn")
+    assert {*kinds[first : last + 1]} == {"turn"}
+    assert kinds[last + 1 :].count("evidence") == 3 * len(MODES)
+
+
+def test_a_ceiling_that_the_record_has_is_not_measured_again(zoo):
+    process = Process()
+    zoo(process).run(PROGRAMS[:1], 60, lambda words: None)
+    zoo(process).run(PROGRAMS[:2], 60, lambda words: None)
+
+    assert len(PROGRAMS[:2]) == len({cell.workload for cell in zoo(process).record.run.cells})
+    assert [asked for asked, *_ in process.asked].count("ceiling") == 1
+
+
 def test_a_program_that_disagrees_is_not_timed(zoo):
     process = Process(complaints=["jax and torch: loss differs"])
 
@@ -475,7 +495,7 @@ def session():
 
 def test_a_process_times_a_program_and_tells_what_it_needs(session):
     ready = session.prepare("huber_library", "tapegrad", "function", 0.01)
-    seconds, usage, evidence = session.turn(), session.finish(), session.evidence()
+    seconds, usage, evidence = session.turn(), session.usage(), session.evidence()
 
     program = ENTRIES["huber_library"].program
     params, (batch,) = program.draw("cpu")

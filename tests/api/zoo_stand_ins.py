@@ -66,6 +66,9 @@ class Stub:
     def __init__(self, process):
         self.process, self.contender = process, ()
 
+    def start(self):
+        pass
+
     def request(self, name, *arguments, timeout=None):
         if name == "prepare":
             self.contender = arguments
@@ -94,7 +97,7 @@ def make_zoo(monkeypatch, path, process, modes=MODES, side_by_side=1, **patience
     """Return a zoo whose processes answer as `process` does."""
     monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
     monkeypatch.setattr(row, "reason_absent", lambda library: None)
-    monkeypatch.setattr(runner, "worker", lambda device, threads: Stub(process))
+    monkeypatch.setattr(runner, "checker", lambda device, threads: Stub(process))
     monkeypatch.setattr(runner, "Worker", lambda *args, **settings: Stub(process))
     monkeypatch.setattr(runner, "versions", lambda: {"python": "3.12"})
     monkeypatch.setattr(runner, "current_commit", lambda: "abc123")

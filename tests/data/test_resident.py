@@ -96,8 +96,13 @@ def test_arrays_are_copied_once_and_batches_are_not(device, monkeypatch):
 def test_large_arrays_stay_on_the_host(device, monkeypatch):
     monkeypatch.setattr(resident, "MOST_BYTES", X.nbytes)
     copied = []
-    place = host.place_like
+    place, together = host.place_like, host.place_together
     monkeypatch.setattr(host, "place_like", lambda *a: copied.append(a[0].shape) or place(*a))
+    monkeypatch.setattr(
+        host,
+        "place_together",
+        lambda *a: copied.extend(value.shape for value in a[0]) or together(*a),
+    )
     with tf.device(device):
         list(slices().batch(35))
         list(Dataset.from_tensor_slices(X).batch(5))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad_cupy.runtime.memory import MOST_AT_ONCE, PIECE, PIECES, copy_to_device
+from tapegrad_cupy.runtime.host_to_device import MOST_AT_ONCE, copy_to_device
+from tapegrad_cupy.runtime.staging import PIECE, PIECES
 
 SIZES = [0, 1, PIECE, MOST_AT_ONCE, MOST_AT_ONCE + 1, 3 * PIECE, (PIECES + 5) * PIECE + 3]
 

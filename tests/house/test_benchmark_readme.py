@@ -24,13 +24,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write_result(folder, digest: str = "") -> None:
+def write_result(folder, digest: str = "", sets: int | None = None) -> None:
     machine = Machine(cpu="A|B <fast>", cores=2, threads=1, os="Linux")
     cell = Cell(
         "chain", Size("1024", 1024), "float32", "cpu", "tapegrad", "eager", Status.OK, times=(1e-3,)
     )
     started = "2026-01-02T03:04:05+00:00"
-    run = Run(started, machine, {"python": "3.12"}, (cell,), commit="abc123", digest=digest)
+    versions = {"python": "3.12"}
+    run = Run(started, machine, versions, (cell,), commit="abc123", digest=digest, sets=sets)
     save(run, folder / "results" / "laptop.json")
 
 
@@ -88,12 +89,21 @@ def test_the_page_names_the_revision_and_stale_results_are_named(folder, capsys)
     main([], folder)
 
     page = (folder / "README.md").read_text(encoding="utf-8")
-    assert "### laptop\n\nMeasured at revision abc123, 2026-01-02.\n" in page
+    assert "### laptop\n\nMeasured at revision abc123, 2026-01-02, with one fixed batch.\n" in page
     assert "| revision | abc123 |\n| digest of the sources | not recorded |" in page
     printed = capsys.readouterr().out
     assert printed == (
         "laptop.json was measured at revision abc123; the sources have changed since.\n"
     )
+
+
+def test_the_page_says_how_many_batches_the_steps_had(folder):
+    write_result(folder, sets=8)
+
+    main([], folder)
+
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert "2026-01-02, with 8 batches in turn.\n" in page
 
 
 def test_results_of_the_present_sources_are_not_stale(folder, capsys):

@@ -55,4 +55,5 @@ def test_figures_stand_in_the_columns_of_their_library(script: ModuleType) -> No
 
     assert "| free | yes | no |" in text
     assert "| step | - | 12.5 |" in text
-    assert "G, revision 0123456, 2026-01-02" in text
+    assert "G, revision 0123456, 2026-01-02, one fixed batch;" in text
+    assert "2026-01-02, 8 batches in turn;" in script.table(choice, {**results, "sets": 8})

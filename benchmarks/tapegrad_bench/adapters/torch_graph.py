@@ -45,10 +45,13 @@ class Captured:
             raise UnsupportedError(f"PyTorch cannot capture this step: {line[:200]}") from error
 
     def __call__(self, tensors: Any) -> Any:
-        """Run the step on other data; the next run leaves its results alone."""
+        """Run the step on other data; the next run leaves its results alone.
+
+        Tensors in page-locked memory of the host are copied without waiting for the device.
+        """
         with torch.no_grad():
             if tensors:  # PyTorch takes no empty list
-                torch._foreach_copy_(_leaves(self._inputs), _leaves(tensors))
+                torch._foreach_copy_(_leaves(self._inputs), _leaves(tensors), non_blocking=True)
             self._graph.replay()
             return copied(self._result)
 

@@ -320,6 +320,18 @@ class RowTransfers(Protocol):
         """Copy the rows of host arrays to the device of `like`, or return None if it cannot."""
 
 
+class BatchTransfers(Protocol):
+    """Copies of arrays that are used together, such as the arguments of a training step."""
+
+    def place(self, values: Sequence[np.ndarray], device: str, as_one: bool) -> list[Array]:
+        """Copy host arrays to a device; at least one is given, and each may change afterwards.
+
+        Work that is submitted to the device later reads the copies. The copies need not wait for
+        work that was submitted before. With `as_one` they may be parts of one block of memory,
+        because they are released together.
+        """
+
+
 class Adoption(Protocol):
     """Arrays that only combine with arrays of the same recording."""
 
@@ -339,6 +351,7 @@ class Capabilities:
     casts: BatchedCasts | None = None
     updates: GroupedUpdates | None = None
     rows: RowTransfers | None = None
+    batches: BatchTransfers | None = None
     adoption: Adoption | None = None
 
 

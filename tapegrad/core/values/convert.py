@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ _NO_NUMBERS = "OSUTMm"
 
 _TEXT = "OSUT"
 """Kinds that may hold text."""
+
+_USUAL = {kind.char: kind for kind in map(np.dtype, "?bBhHiIlLqQefdFD")}
+"""NumPy's own objects for the common dtypes, by their letter."""
 
 _DEFAULTS = {"float64": "float32", "int64": "int32"}
 _adapters: dict[type, Callable[[Any], Any]] = {}
@@ -96,6 +99,28 @@ def to_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Tens
         return wrap(copy_of(array)) if active_stack().tokens else share(array)
     array = to_host_array(value, dtype, like)
     return wrap(host.place(array) if like is None else host.place_like(array, like.array))
+
+
+def to_arrays(values: Sequence[np.ndarray]) -> list[Any]:
+    """Return copies of NumPy arrays of numbers, the arguments of a call, on the current device.
+
+    They are copied as `to_tensor` does it, but together where the device can do that.
+    """
+    if _adapters:
+        return [to_tensor(value).array for value in values]
+    for value in values:
+        refuse_unsupported(value.dtype, type(value).__name__)
+    return host.place_together([with_usual_dtype(value) for value in values], as_one=True)
+
+
+def to_tensors(values: Sequence[Any]) -> list[Tensor]:
+    """Return copies of host values, e.g. of a batch, as tensors on the current device.
+
+    They are copied together where the device can do that.
+    """
+    if _adapters:
+        return [to_tensor(value) for value in values]
+    return [wrap(array) for array in host.place_together([to_host_array(one) for one in values])]
 
 
 def device_array(value: Any) -> Any:
@@ -188,6 +213,8 @@ def with_usual_dtype(array: np.ndarray) -> np.ndarray:
     Arrays from files and other processes may have an equal dtype that is another object. Compiled
     loops know the usual object only, and leave other arrays to kernels that round differently.
     """
+    if _USUAL.get(array.dtype.char) is array.dtype:
+        return array
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     usual: np.dtype[Any] = np.dtype(array.dtype.type)

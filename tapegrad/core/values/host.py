@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tapegrad.core.backend.protocol import Array, Backend, Reading
-from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.backend.registry import backend_of, capabilities_of
 from tapegrad.core.exits import note_exit
 from tapegrad.core.out_of_memory import recover_on
 from tapegrad.core.recorder import Node
@@ -129,6 +129,33 @@ def place_like(value: np.ndarray, array: Array) -> Array:
     """Copy a host array to the device that holds `array`."""
     backend = backend_of(array)
     return _put(backend, value, backend.device_of(array))
+
+
+def array_type() -> type:
+    """Return the type of the arrays of the current device."""
+    return backend_for(current_device()).array_types[0]
+
+
+def place_together(
+    values: Sequence[np.ndarray], like: Array = None, as_one: bool = False
+) -> list[Array]:
+    """Copy host arrays that are used together to the current device, or to that of `like`.
+
+    A device may copy them while it still computes what was submitted before. With `as_one` they
+    may be parts of one block of memory, which is freed when none of them is in use.
+    """
+    backend = backend_for(current_device()) if like is None else backend_of(like)
+    device = current_device() if like is None else backend.device_of(like)
+    batches = capabilities_of(backend.array_types[0]).batches
+    if batches is None or not values:
+        return [_put(backend, value, device) for value in values]
+    try:
+        return batches.place(values, device, as_one)
+    except MemoryError as error:
+        what = f"Copying {sum(value.nbytes for value in values):,} bytes to the device"
+        again = partial(batches.place, values, device, as_one)
+        found: list[Array] = recover_on(backend, device, what, again, error)
+        return found
 
 
 def _put(backend: Backend, value: np.ndarray, device: str) -> Array:

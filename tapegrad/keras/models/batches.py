@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values import nest
-from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.convert import to_tensors
 from tapegrad.core.values.strings import StringTensor, is_list_of_text, is_text, to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -82,9 +82,9 @@ class ArrayBatches:
             rows = slice(start, stop) if order is None else order[start:stop]
             if self._is_plain:
                 x, y, weights = self._arrays
-                yield _rows(rows, x), _rows(rows, y), _rows(rows, weights)
+                yield _placed((_rows(rows, x), _rows(rows, y), _rows(rows, weights)))
             else:
-                yield nest.map_structure(partial(_rows, rows), self._arrays)
+                yield _placed(nest.map_structure(partial(_rows, rows), self._arrays))
 
 
 def _new_seed() -> int:
@@ -111,7 +111,7 @@ def _rows(rows: Any, array: Any) -> Any:
         return array[rows]
     if isinstance(array, Tensor):  # already on the device
         return array[rows] if isinstance(rows, slice) else gather(array, rows)
-    return to_tensor(_narrow(array[rows]))
+    return array[rows]
 
 
 def _narrow(array: Any) -> Any:
@@ -166,7 +166,7 @@ class StreamBatches:
     def _batches(self) -> Iterator[Batch]:
         for data in self._reading:
             x, y, weights = unpack(tuple(data) if isinstance(data, list) else data)
-            x, y, weights = nest.map_structure(_tensor, (x, y, weights))
+            x, y, weights = _placed((x, y, weights))
             if self._class_weight is not None:
                 weights = weights_of_classes(y, weights, self._class_weight)
             yield x, y, weights
@@ -190,10 +190,21 @@ class ReplayedIterator:
             yield batch
 
 
-def _tensor(value: Any) -> Any:
-    if value is None or isinstance(value, Tensor | StringTensor):
-        return value
-    return to_any_tensor(_narrow(np.asarray(value)))
+def _placed(batch: Batch) -> Batch:
+    """Return a batch as tensors; those that are on the host are copied together."""
+    is_plain = not any([nest.is_nested(one) for one in batch])
+    leaves = list(batch) if is_plain else nest.flatten(batch)
+    arrays = {
+        k: _narrow(np.asarray(one))
+        for k, one in enumerate(leaves)
+        if one is not None and not isinstance(one, Tensor | StringTensor)
+    }
+    for k in [k for k, array in arrays.items() if is_text(array)]:
+        leaves[k] = to_any_tensor(arrays.pop(k))
+    for k, tensor in zip(arrays, to_tensors(list(arrays.values())), strict=True):
+        leaves[k] = tensor
+    found: Batch = tuple(leaves) if is_plain else nest.pack_sequence_as(batch, leaves)
+    return found
 
 
 def batches_of(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import array as buffers
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -24,9 +24,10 @@ from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.exact_key import exact_key
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import nest
-from tapegrad.core.values.convert import has_mask, to_tensor
+from tapegrad.core.values.convert import has_mask, to_arrays, to_tensor
 from tapegrad.core.values.device import chosen_device
 from tapegrad.core.values.dtypes import ALLOWED, DType
+from tapegrad.core.values.host import array_type
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
@@ -57,6 +58,11 @@ class CannotRecord(TypeError):  # noqa: N818  # it never leaves the package
 def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
     """Return the leaves of all arguments, with arrays of all libraries as tensors."""
     leaves = nest.flatten((args, kwargs)) if kwargs or not _is_flat(args) else list(args)
+    hosts = [place for place, leaf in enumerate(leaves) if _is_numeric(leaf)]
+    if hosts:
+        place_hosts(leaves, hosts)
+        for place in hosts:
+            leaves[place] = wrap(leaves[place])
     return [leaf if type(leaf) in _KNOWN else _as_tensor(leaf) for leaf in leaves]
 
 
@@ -84,7 +90,38 @@ def _is_flat(args: Args) -> bool:
     return not any([nest.is_nested(arg) for arg in args])
 
 
-def is_numeric(leaf: Any) -> bool:
+def plain_key(args: Args) -> tuple[Any, list[Any], list[int]] | None:
+    """Return the key and the arrays of a call with tensors and NumPy arrays only, else None.
+
+    NumPy arrays are not placed yet; the third item has their positions. The key is that of
+    `key_of`.
+    """
+    key: list[Any] = [chosen_device()]
+    arrays: list[Any] = []
+    hosts: list[int] = []
+    kind: type | None = None
+    for arg in args:
+        if type(arg) is Tensor:
+            array = arg.array
+            key += (type(array), array.shape, array.dtype)
+        elif _is_numeric(arg):
+            array, kind = arg, kind or array_type()
+            hosts.append(len(arrays))
+            key += (kind, array.shape, array.dtype)
+        else:
+            return None
+        arrays.append(array)
+    return tuple(key), arrays, hosts
+
+
+def place_hosts(values: list[Any], hosts: Sequence[int]) -> None:
+    """Replace the NumPy arrays at these positions by copies on the current device."""
+    placed = to_arrays([values[place] for place in hosts])
+    for place, array in zip(hosts, placed, strict=True):
+        values[place] = array
+
+
+def _is_numeric(leaf: Any) -> bool:
     """Whether a leaf is a NumPy array of numbers."""
     return type(leaf) is np.ndarray and leaf.dtype.kind in _NUMBERS
 
@@ -92,8 +129,6 @@ def is_numeric(leaf: Any) -> bool:
 def _as_tensor(leaf: Any) -> Any:
     """Return an array as a tensor, and any other leaf as it is."""
     kind: Any = type(leaf)
-    if is_numeric(leaf):
-        return to_tensor(leaf)
     if isinstance(leaf, Tensor):  # e.g. a slice of a variable, or a tensor that shares its memory
         leaf = to_tensor(leaf)
         known = type(leaf) is Tensor or type(leaf) is SharedTensor
@@ -131,7 +166,7 @@ def _is_on_device(leaf: Any) -> bool:
 def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
     """Return the cache key of a call.
 
-    `Function.__call__` builds the same key for calls with tensors only.
+    `plain_key` builds the same key for calls with tensors and NumPy arrays only.
     """
     parts: list[Any] = [chosen_device()]
     for position, leaf in enumerate(leaves):

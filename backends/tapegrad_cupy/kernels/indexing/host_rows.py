@@ -19,7 +19,7 @@ from tapegrad_cupy.launch.cuda_prelude import C_TYPES
 from tapegrad_cupy.launch.cuda_source import THREADS, Source, compile_kernel, full_source
 from tapegrad_cupy.launch.launch import Kernel
 from tapegrad_cupy.launch.multi_tensors import device_of, on_device
-from tapegrad_cupy.runtime.device_to_host import check_not_capturing, keep_until_copied
+from tapegrad_cupy.runtime.host_to_device import place_gathered
 
 Array = Any
 HostArray = np.ndarray
@@ -120,17 +120,5 @@ def place_rows(arrays: Sequence[HostArray], rows: HostArray, like: Array) -> lis
         return None
     if not all(array.dtype.isnative and array.dtype.name in C_TYPES for array in arrays):
         return None
-    check_not_capturing("Placing", arrays[0])
     with on_device(like.data.device_id):
-        return [_placed(array, rows) for array in arrays]
-
-
-def _placed(array: HostArray, rows: HostArray) -> Array:
-    target = cupy.ndarray((len(rows), *array.shape[1:]), array.dtype)
-    memory = cupy.cuda.alloc_pinned_memory(target.nbytes)
-    buffer = np.frombuffer(memory, np.uint8, target.nbytes).view(array.dtype)
-    # With mode="raise" NumPy would gather into a temporary buffer first.
-    np.take(array, rows, axis=0, out=buffer.reshape(target.shape), mode="clip")
-    target.data.copy_from_host_async(memory.ptr, target.nbytes, cupy.cuda.get_current_stream())
-    keep_until_copied(memory)
-    return target
+        return place_gathered(arrays, rows)
