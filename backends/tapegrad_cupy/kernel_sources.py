@@ -33,6 +33,7 @@ from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
 from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
+from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
 from tapegrad_cupy.kernels.products import small
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
@@ -80,6 +81,7 @@ MODULES: tuple[ModuleType, ...] = (
     searching,
     shape,
     small,
+    small_matrices,
     special,
     running_means,
     updates,

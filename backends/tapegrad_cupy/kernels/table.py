@@ -13,6 +13,7 @@ from tapegrad_cupy.kernels.copying.shape import KERNELS as SHAPE
 from tapegrad_cupy.kernels.indexing.gather import KERNELS as GATHER
 from tapegrad_cupy.kernels.indexing.scatter import KERNELS as SCATTER
 from tapegrad_cupy.kernels.indexing.searching import KERNELS as SEARCHING
+from tapegrad_cupy.kernels.linalg.solvers import KERNELS as LINALG
 from tapegrad_cupy.kernels.products.epilogues import KERNELS as EPILOGUES
 from tapegrad_cupy.kernels.products.products import KERNELS as PRODUCTS
 from tapegrad_cupy.kernels.random.philox import KERNELS as PHILOX
@@ -33,6 +34,7 @@ KERNELS = {
     **GATHER,
     **SCATTER,
     **SEARCHING,
+    **LINALG,
     **PRODUCTS,
     **EPILOGUES,
     **CONVOLUTION,
