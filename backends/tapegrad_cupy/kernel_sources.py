@@ -39,6 +39,7 @@ from tapegrad_cupy.kernels.products import small
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
 from tapegrad_cupy.kernels.rows import column_launch, losses_with_gradients, normalization, rows
+from tapegrad_cupy.kernels.scan import scan
 from tapegrad_cupy.kernels.special import special
 from tapegrad_cupy.kernels.updates import (
     multi_norms,
@@ -77,6 +78,7 @@ MODULES: tuple[ModuleType, ...] = (
     replay_check,
     row_updates,
     rows,
+    scan,
     scatter,
     searching,
     shape,

@@ -20,6 +20,7 @@ from tapegrad_cupy.kernels.random.philox import KERNELS as PHILOX
 from tapegrad_cupy.kernels.reduction.reduction import KERNELS as REDUCTION
 from tapegrad_cupy.kernels.rows.normalization import KERNELS as NORMALIZATION
 from tapegrad_cupy.kernels.rows.rows import KERNELS as ROWS
+from tapegrad_cupy.kernels.scan.scan import KERNELS as SCAN
 from tapegrad_cupy.kernels.special.special import KERNELS as SPECIAL
 from tapegrad_cupy.kernels.updates.row_updates import KERNELS as ROW_UPDATES
 from tapegrad_cupy.kernels.updates.running_means import KERNELS as RUNNING_MEANS
@@ -31,6 +32,7 @@ KERNELS = {
     **COPIES,
     **JOINS,
     **REDUCTION,
+    **SCAN,
     **GATHER,
     **SCATTER,
     **SEARCHING,
