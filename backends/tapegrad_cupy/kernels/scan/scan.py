@@ -68,6 +68,7 @@ class _Form(NamedTuple):
             "EXCLUSIVE": int(self.exclusive),
             "THREADS": threads,
             "EACH": _EACH,
+            "UNROLLED": 1 if self.dtype in _COMPLEX else 4,  # more would not fit into registers
         }
         lines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
         return prelude_for([self.dtype]) + lines + text

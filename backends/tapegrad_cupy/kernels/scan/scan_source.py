@@ -3,7 +3,7 @@
 Macros: T is the type of the elements and W the type that they are computed in, O that of the
 results. KIND chooses the combination. REVERSE begins with the last element. EXCLUSIVE leaves an
 element out of its own result. THREADS is the size of a block, and EACH the number of neighbouring
-elements of a thread.
+elements of a thread; UNROLLED elements of a line are read at a time.
 
 A line is cut into segments if there are few lines. The first launch then combines each segment, and
 the second scans it, after the totals of the segments before it.
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan_columns(
     const i64 begin = segment * per, end = begin + per < n ? begin + per : n;
     E running = neutral();
     for (i64 k = 0; y && k < segment; ++k) running = combine(running, totals[k * lines + line]);
-#pragma unroll 4
+#pragma unroll UNROLLED
     for (i64 i = begin; i < end; ++i) {
         const i64 place = base + (REVERSE ? n - 1 - i : i) * inner;
         const E next = combine(running, lift(x, a, place, i));
