@@ -32,6 +32,7 @@ from tapegrad_cupy.kernels.casting import multi_casts
 from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
 from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
+from tapegrad_cupy.kernels.fourier import frames
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
@@ -58,6 +59,7 @@ MODULES: tuple[ModuleType, ...] = (
     conversions,
     copies,
     elementwise_vjp,
+    frames,
     gather,
     grouped,
     host_rows,

@@ -33,6 +33,7 @@ BOOL = np.dtype(np.bool_)
 NAMES: dict[str, Any] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
     "atan": np.arctan, "atan2": np.arctan2, "atanh": np.arctanh, "pow": np.power,
+    "complex": lambda x, y: x + 1j * y,
     "astype": None, "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
     "ndtr": np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),

@@ -10,6 +10,8 @@ from tapegrad_cupy.kernels.convolution.pooling import KERNELS as POOLING
 from tapegrad_cupy.kernels.copying.copies import KERNELS as COPIES
 from tapegrad_cupy.kernels.copying.joins import KERNELS as JOINS
 from tapegrad_cupy.kernels.copying.shape import KERNELS as SHAPE
+from tapegrad_cupy.kernels.fourier.frames import KERNELS as FRAMES
+from tapegrad_cupy.kernels.fourier.transforms import KERNELS as TRANSFORMS
 from tapegrad_cupy.kernels.indexing.gather import KERNELS as GATHER
 from tapegrad_cupy.kernels.indexing.scatter import KERNELS as SCATTER
 from tapegrad_cupy.kernels.indexing.searching import KERNELS as SEARCHING
@@ -37,6 +39,8 @@ KERNELS = {
     **SCATTER,
     **SEARCHING,
     **LINALG,
+    **TRANSFORMS,
+    **FRAMES,
     **PRODUCTS,
     **EPILOGUES,
     **CONVOLUTION,
