@@ -279,14 +279,14 @@ def test_the_quotients_and_sums_that_cuda_computes_are_numpys(tmp_path: Path) ->
 
 
 def with_plain_c() -> list[Primitive]:
-    """Primitives whose formula needs nothing but <cmath>."""
+    """Primitives whose formula needs nothing but <cmath> and <complex>."""
     missing = ("ndtr", "erfcx", "erfinv", "erfcinv")
     return [p for p in TRACED if not any(name in repr(trace_forward(p)) for name in missing)]
 
 
 def compile_formulas(folder: Path) -> Any:
     functions = [
-        "#include <cmath>\nusing namespace std;\n",
+        "#include <cmath>\n#include <complex>\nusing namespace std;\n",
         "#define __device__\n#define __forceinline__ inline",
         CUDAS_OWN,
         c_source.HELPERS,
