@@ -29,7 +29,7 @@ from types import ModuleType
 from tapegrad_cupy.kernels import kernel_table
 from tapegrad_cupy.kernels.attention import attention_tiles
 from tapegrad_cupy.kernels.casting import multi_casts
-from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
+from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, pooling
 from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.fourier import frames
@@ -59,6 +59,7 @@ MODULES: tuple[ModuleType, ...] = (
     conversions,
     copies,
     elementwise_vjp,
+    few_channels,
     frames,
     gather,
     grouped,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -102,7 +103,7 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
 
 template <class... A, size_t... I>
 void call(void (*kernel)(A...), void** arguments, index_sequence<I...>) {
-    kernel((A)arguments[I]...);
+    kernel((A)(conditional_t<is_pointer_v<A>, void*, intptr_t>)arguments[I]...);
 }
 static void** the_arguments;
 template <class... A> void launch_all(void (*kernel)(A...), void** arguments, int blocks,
