@@ -151,7 +151,7 @@ def _is_by_columns(b: Array) -> bool:
     n, width = b.shape[-2:]
     item = b.dtype.itemsize
     row, column = b.strides[-2:]
-    return width == 1 or (row == item and column >= n * item)
+    return bool(width == 1 or (row == item and column >= n * item))
 
 
 def _copied(b: Array, lead: Shape, by_columns: bool) -> Array:
