@@ -116,15 +116,16 @@ def _around(dtype: str, name: str, arguments: str) -> Kernel:
     return kernel_from(_source(AROUND, dtype), name, arguments)
 
 
-def lower_triangles(x: Stack, y: Array, n: int) -> None:
-    """Write the lower triangles of a stack to `y`, with zeros above."""
+def lower_triangles(x: Stack, y: Array, n: int, count: int) -> None:
+    """Write the lower triangles of a stack to `y` by columns, with zeros above."""
     kernel = _around(y.dtype.name, "lower_triangles", "PPqqqqq")
+    tiles = -(-n // 32)
     steps = (x.step, x.row, x.column)
-    kernel(blocks_for(y.size), THREADS, x.address, y.data.ptr, n, y.size, *steps)
+    kernel(count * tiles * tiles, THREADS, x.address, y.data.ptr, n, tiles, *steps)
 
 
 def spoil_failed(y: Array, info: Array, n: int) -> None:
-    """Write NaN to the lower triangles of the matrices whose `info` is not 0."""
+    """Write NaN to the lower triangles, by columns, of the matrices whose `info` is not 0."""
     each = min(32, -(-n * n // 4096))
     kernel = _around(y.dtype.name, "spoil_failed", "PPqq")
     kernel(info.size * each, THREADS, y.data.ptr, info.data.ptr, n, each)

@@ -239,18 +239,30 @@ extern "C" __global__ void __launch_bounds__(32) lu_determinants(
 AROUND = (
     _HELPERS
     + r"""
-// The lower triangles of matrices, with zeros above.
+// The lower triangles of matrices by columns, with zeros above, in tiles of 32 x 32.
 extern "C" __global__ void __launch_bounds__(256) lower_triangles(
-    const T* __restrict__ x, T* __restrict__ y, i64 n, i64 elements, i64 stack_step, i64 row_step,
+    const T* __restrict__ x, T* __restrict__ y, i64 n, i64 tiles, i64 stack_step, i64 row_step,
     i64 column_step
 ) {
-    const i64 at = (i64)blockIdx.x * 256 + threadIdx.x;
-    if (at >= elements) return;
-    const i64 j = at % n, i = at / n % n, matrix = at / n / n;
-    y[at] = j > i ? (T)(R)0 : x[matrix * stack_step + i * row_step + j * column_step];
+    __shared__ T tile[32][33];
+    const i64 matrix = (i64)blockIdx.x / (tiles * tiles);
+    const i64 first_row = (i64)blockIdx.x / tiles % tiles * 32;
+    const i64 first_column = (i64)blockIdx.x % tiles * 32;
+    const int across = threadIdx.x % 32, along = threadIdx.x / 32;
+    for (int k = along; k < 32; k += 8) {
+        const i64 i = first_row + k, j = first_column + across;
+        T value = (T)(R)0;
+        if (i < n && j <= i) value = x[matrix * stack_step + i * row_step + j * column_step];
+        tile[k][across] = value;
+    }
+    __syncthreads();
+    for (int k = along; k < 32; k += 8) {
+        const i64 i = first_row + across, j = first_column + k;
+        if (i < n && j < n) y[(matrix * n + j) * n + i] = tile[across][k];
+    }
 }
 
-// NaN in the lower triangles of matrices that are not positive definite.
+// NaN in the lower triangles, by columns, of matrices that are not positive definite.
 extern "C" __global__ void __launch_bounds__(256) spoil_failed(
     T* __restrict__ y, const int* __restrict__ info, i64 n, i64 blocks_each
 ) {
@@ -258,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(256) spoil_failed(
     if (!info[matrix]) return;
     const i64 part = (i64)blockIdx.x % blocks_each;
     for (i64 at = part * 256 + threadIdx.x; at < n * n; at += blocks_each * 256) {
-        if (at % n <= at / n) y[matrix * n * n + at] = (T)NOT_A_NUMBER;
+        if (at % n >= at / n) y[matrix * n * n + at] = (T)NOT_A_NUMBER;
     }
 }
 
