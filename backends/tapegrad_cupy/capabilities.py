@@ -15,6 +15,7 @@ from tapegrad_cupy.kernels.casting.multi_casts import cast_many
 from tapegrad_cupy.kernels.convolution.convolution import conv_vjp
 from tapegrad_cupy.kernels.elementwise.accumulate import add_into
 from tapegrad_cupy.kernels.elementwise.vjp import Vjp
+from tapegrad_cupy.kernels.fourier.transforms import overwrite_spectrum
 from tapegrad_cupy.kernels.indexing.host_rows import place_rows, take_rows
 from tapegrad_cupy.kernels.loops.loops import CudaLoopCompiler
 from tapegrad_cupy.kernels.products.products import add_product
@@ -41,7 +42,8 @@ class CudaInPlaceKernels:
 
     _accumulating: dict[str, Callable[..., bool]] = {"matmul": add_product}  # noqa: RUF012
     _overwriting: dict[str, Callable[..., Any]] = {  # noqa: RUF012
-        "sparse_cross_entropy_and_gradient": overwrite_logits
+        "inverse_real_fourier": overwrite_spectrum,
+        "sparse_cross_entropy_and_gradient": overwrite_logits,
     }
 
     add = staticmethod(add_into)

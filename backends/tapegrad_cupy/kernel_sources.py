@@ -29,15 +29,18 @@ from types import ModuleType
 from tapegrad_cupy.kernels import kernel_table
 from tapegrad_cupy.kernels.attention import attention_tiles
 from tapegrad_cupy.kernels.casting import multi_casts
-from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
+from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, pooling
 from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
+from tapegrad_cupy.kernels.fourier import frames
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
+from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
 from tapegrad_cupy.kernels.products import small
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
 from tapegrad_cupy.kernels.rows import column_launch, losses_with_gradients, normalization, rows
+from tapegrad_cupy.kernels.scan import scan
 from tapegrad_cupy.kernels.special import special
 from tapegrad_cupy.kernels.updates import (
     multi_norms,
@@ -56,6 +59,8 @@ MODULES: tuple[ModuleType, ...] = (
     conversions,
     copies,
     elementwise_vjp,
+    few_channels,
+    frames,
     gather,
     grouped,
     host_rows,
@@ -76,10 +81,12 @@ MODULES: tuple[ModuleType, ...] = (
     replay_check,
     row_updates,
     rows,
+    scan,
     scatter,
     searching,
     shape,
     small,
+    small_matrices,
     special,
     running_means,
     updates,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -75,6 +76,16 @@ template <class T> T __shfl_xor_sync(unsigned int mask, T x, int step) {
     memcpy(&x, host::slots[turn][own ^ step], sizeof(T));
     return x;
 }
+template <class T> T __shfl_up_sync(unsigned int mask, T x, int step) {
+    static_assert(sizeof(T) <= 16, "");
+    if (mask != 0xffffffffu) abort();
+    const unsigned int own = threadIdx.x;
+    const int turn = host::threads[own].arrivals % 2;
+    memcpy(host::slots[turn][own], &x, sizeof(T));
+    host::pass_on();
+    if (own % 32 >= (unsigned int)step) memcpy(&x, host::slots[turn][own - step], sizeof(T));
+    return x;
+}
 inline int __float_as_int(float x) { int i; memcpy(&i, &x, 4); return i; }
 inline float __int_as_float(int i) { float x; memcpy(&x, &i, 4); return x; }
 inline int __clz(int x) { return __builtin_clz(x); }
@@ -92,7 +103,7 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
 
 template <class... A, size_t... I>
 void call(void (*kernel)(A...), void** arguments, index_sequence<I...>) {
-    kernel((A)arguments[I]...);
+    kernel((A)(conditional_t<is_pointer_v<A>, void*, intptr_t>)arguments[I]...);
 }
 static void** the_arguments;
 template <class... A> void launch_all(void (*kernel)(A...), void** arguments, int blocks,

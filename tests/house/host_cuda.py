@@ -24,7 +24,7 @@ _GUARD = 64
 
 _LAUNCH = """
 extern "C" void run(void** arguments, int blocks, int threads, int backwards) {
-    launch_all(loop, arguments, blocks, threads, backwards);
+    launch_all(KERNEL, arguments, blocks, threads, backwards);
 }
 """
 
@@ -69,9 +69,10 @@ def _count(shape: tuple[int, ...]) -> int:
 
 
 @functools.cache
-def _compiled(text: str) -> Any:
+def _compiled(text: str, name: str = "loop") -> Any:
     """Return the function that runs a kernel; misaligned vectors and wrong indices end it."""
-    source = f'#include "{SHIM}"\n{text}{_LAUNCH}'.replace("#include <cuda_bf16.h>", "")
+    source = f'#include "{SHIM}"\n{text}{_LAUNCH.replace("KERNEL", name)}'
+    source = source.replace("#include <cuda_bf16.h>", "")
     flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared"]
     flags += ["-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"]
     with tempfile.TemporaryDirectory() as folder:
@@ -79,3 +80,14 @@ def _compiled(text: str) -> Any:
         command = ["g++", *flags, "-x", "c++", "-", "-o", str(library)]
         subprocess.run(command, input=source, check=True, text=True)
         return ctypes.CDLL(str(library)).run
+
+
+def run_kernel(
+    text: str, name: str, arguments: Sequence[np.ndarray | int], blocks: int, threads: int
+) -> None:
+    """Run the kernel `name` of a source on arrays and numbers, which it may write to."""
+    values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
+    run = _compiled(text, name)
+    packed = (ctypes.c_void_p * len(values))(*[v % 2**64 for v in values])
+    for backwards in (0, 1):
+        run(packed, blocks, threads, backwards)

@@ -105,6 +105,7 @@ class Reference:
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
         *("softmax_gradient", "sum_of_squares", "ties"),
+        *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
     windows = WINDOWS
 

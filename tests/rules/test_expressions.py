@@ -33,6 +33,7 @@ BOOL = np.dtype(np.bool_)
 NAMES: dict[str, Any] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
     "atan": np.arctan, "atan2": np.arctan2, "atanh": np.arctanh, "pow": np.power,
+    "complex": lambda x, y: x + 1j * y,
     "astype": None, "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
     "ndtr": np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
@@ -278,14 +279,14 @@ def test_the_quotients_and_sums_that_cuda_computes_are_numpys(tmp_path: Path) ->
 
 
 def with_plain_c() -> list[Primitive]:
-    """Primitives whose formula needs nothing but <cmath>."""
+    """Primitives whose formula needs nothing but <cmath> and <complex>."""
     missing = ("ndtr", "erfcx", "erfinv", "erfcinv")
     return [p for p in TRACED if not any(name in repr(trace_forward(p)) for name in missing)]
 
 
 def compile_formulas(folder: Path) -> Any:
     functions = [
-        "#include <cmath>\nusing namespace std;\n",
+        "#include <cmath>\n#include <complex>\nusing namespace std;\n",
         "#define __device__\n#define __forceinline__ inline",
         CUDAS_OWN,
         c_source.HELPERS,

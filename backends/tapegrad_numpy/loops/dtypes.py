@@ -9,7 +9,7 @@ LOOP_DTYPES = frozenset({
 """The dtypes that loops may read, compute and write."""
 
 COMPLEX_PRIMITIVES = frozenset({
-    "add", "conj", "full_like", "identity", "imag", "multiply", "negative", "real", "square",
-    "subtract", "zero_with",
+    "add", "complex", "conj", "full_like", "identity", "imag", "multiply", "negative", "real",
+    "square", "subtract", "zero_with",
 })  # fmt: skip
 """The primitives that loops compute with complex numbers."""

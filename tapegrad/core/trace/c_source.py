@@ -49,6 +49,7 @@ _SPELLED = {
     "negative": "-{0}",
     "logical_not": "!{0}",
     "where": "{0} ? {1} : {2}",
+    "complex": "{T}({0}, {1})",
     "square": "{0} * {0}",
     "reciprocal": "({T})1 / {0}",
     "rsqrt": "({T})1 / sqrt({0})",

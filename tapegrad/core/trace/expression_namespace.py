@@ -21,6 +21,7 @@ from tapegrad.core.trace.expression import (
     kind_of_dtype,
     logic,
     magnitude,
+    promoted,
 )
 
 Function = Callable[..., Any]
@@ -165,4 +166,16 @@ def _filled(value: Any, x: Expression, dtype: Any) -> Any:
     return value if wanted is None else constant(value, wanted)
 
 
+def _of_parts(real: Any, imag: Any) -> Expression:
+    """Return a complex number from its real and imaginary part."""
+    parts, dtype, _ = promoted((real, imag))
+    if dtype is None or kind_of_dtype(dtype) != "f":
+        raise UntraceableError("The parts of complex numbers must be floating-point arrays.")
+    part, whole = (np.float64, np.complex128) if dtype == np.float64 else (np.float32, np.complex64)
+    operands = tuple(brought(value, np.dtype(part)) for value in parts)
+    return Expression("complex", np.dtype(whole), operands)
+
+
 EXPRESSIONS.xp = _Namespace()
+# The generic kernel multiplies by 1j, which loops would compute for each element.
+EXPRESSIONS.kernels["complex"] = _of_parts

@@ -7,7 +7,7 @@ note the calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -26,7 +26,8 @@ DTYPES = ("float32", "float64")
 Kernels of named functions compute half precision in single precision and round once.
 """
 
-BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update"})
+_TRANSFORMS = ("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins")
+BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update", *_TRANSFORMS})
 """Functions whose definitions reduce no rows."""
 
 MOST_PER_ROW = 4
@@ -40,11 +41,24 @@ def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
         return graph
     numbers = unused_numbers(graph)
     calls: list[Call] = []
+    positions: Positions = {}
     for call in graph.calls:
         is_replaced = call.primitive.name in names and not call.region and _is_worth_it(call, loops)
-        defined = _Noting(call, numbers).calls_of_definition() if is_replaced else None
+        noting = _Noting(call, numbers, positions)
+        defined = noting.calls_of_definition() if is_replaced else None
         calls.extend(defined or (call,))
+        for one in defined or ():
+            if one.primitive.name == "positions_like":
+                positions[_key_of_positions(one.params, noting.device)] = one.results[0]
     return replace(graph, calls=tuple(calls))
+
+
+Positions = dict[tuple[int, str, str], Value]
+"""Vectors of positions that earlier definitions made, which later ones read."""
+
+
+def _key_of_positions(params: Mapping[str, Any], device: str) -> tuple[int, str, str]:
+    return params["length"], params["dtype"].name, device
 
 
 def _is_worth_it(call: Call, loops: LoopCompiler) -> bool:
@@ -91,9 +105,48 @@ def _sgd_of_many_rows(xp: Any, p: Any, rows: Any, indices: Any, rate: Any) -> An
     return xp.by_element("sgd_update", p, total, rate)
 
 
+def _scaled_transform(
+    xp: Any, x: Any, unscaled: str, lengths: Sequence[int], params: dict[str, Any]
+) -> Any:
+    """Return the transform without a normalization, times the factor of the normalization."""
+    norm, count = params["norm"], prod(lengths)
+    if norm == unscaled or not count:
+        raise UntraceableError("There is no factor.")
+    factor = count**-0.5 if norm == "ortho" else 1 / count
+    return xp.transform(x, {**params, "norm": unscaled}) * factor
+
+
+def _fourier(xp: Any, x: Any, **params: Any) -> Any:
+    lengths = [x.shape[axis] for axis in params["axes"]]
+    unscaled = "forward" if params["inverse"] else "backward"
+    return _scaled_transform(xp, x, unscaled, lengths, params)
+
+
+def _real_fourier(xp: Any, x: Any, **params: Any) -> Any:
+    return _scaled_transform(xp, x, "backward", (x.shape[params["axis"]],), params)
+
+
+def _inverse_real_fourier(xp: Any, x: Any, **params: Any) -> Any:
+    return _scaled_transform(xp, x, "forward", (params["n"],), params)
+
+
+def _weigh_bins(xp: Any, x: Any, *, axis: int, n: int, weight: float) -> Any:
+    shape = [1] * x.ndim
+    shape[axis] = x.shape[axis]
+    positions = xp.reshape(xp.arange(x.shape[axis], dtype=np.int64), tuple(shape))
+    is_single = positions == 0
+    if n % 2 == 0:
+        is_single = is_single | (positions == n // 2)
+    return xp.where(is_single, x, x * weight)
+
+
 OTHERWISE: dict[str, Callable[..., Any]] = {
+    "fourier": _fourier,
+    "inverse_real_fourier": _inverse_real_fourier,
+    "real_fourier": _real_fourier,
     "scatter_along_axis": _scatter_one,
     "sgd_rows_update": _sgd_of_many_rows,
+    "weigh_bins": _weigh_bins,
 }
 """Definitions that are not the generic kernel."""
 
@@ -132,8 +185,8 @@ for _method, _name in {
 class _Noting:
     """An array namespace whose functions note calls of primitives."""
 
-    def __init__(self, call: Call, numbers: Iterator[int]) -> None:
-        self._call, self._numbers = call, numbers
+    def __init__(self, call: Call, numbers: Iterator[int], positions: Positions) -> None:
+        self._call, self._numbers, self._positions = call, numbers, positions
         self._calls: list[Call] = []
 
     def calls_of_definition(self) -> list[Call] | None:
@@ -200,6 +253,11 @@ class _Noting:
         shape = (size, *x.shape[indices.ndim :])
         return self._note("take_add", (x, indices), {"axis": 0, "size": size}, shape, x.dtype)
 
+    def transform(self, x: _Symbol, params: dict[str, Any]) -> _Symbol:
+        """Note the same call with other parameters."""
+        (result,) = self._call.results
+        return self._note(self._call.primitive.name, (x,), params, result.shape, result.dtype)
+
     def reshape(self, x: _Symbol, shape: Shape) -> _Symbol:
         return self._note("reshape", (x,), {"shape": shape}, shape, x.dtype, aliases=True)
 
@@ -224,6 +282,9 @@ class _Noting:
         # A call, not a constant: programs are built in the background, where no work may be given
         # to a device that another thread captures.
         params = {"length": length, "dtype": np.dtype(dtype)}
+        known = self._positions.get(_key_of_positions(params, self.device))
+        if known is not None:
+            return _Symbol(self, known)
         return self._note("positions_like", self._call.reads[:1], params, (length,), dtype)
 
     def full(self, shape: Shape, number: Any, *, dtype: Any, device: Any = None) -> _Symbol:
@@ -267,7 +328,7 @@ class _Noting:
         *,
         aliases: bool = False,
     ) -> _Symbol:
-        value = Value(next(self._numbers), tuple(shape), np.dtype(dtype), self._device)
+        value = Value(next(self._numbers), tuple(shape), np.dtype(dtype), self.device)
         plain = tuple(x.value if isinstance(x, _Symbol) else x for x in operands)
         call = replace(
             self._call,
@@ -281,7 +342,8 @@ class _Noting:
         return _Symbol(self, value)
 
     @property
-    def _device(self) -> str:
+    def device(self) -> str:
+        """The device of the results."""
         return self._call.results[0].device
 
 

@@ -22,6 +22,7 @@ _NAMED_OTHERWISE: dict[str, Callable[..., Any]] = {
     "atan": np.arctan,
     "atan2": np.arctan2,
     "atanh": np.arctanh,
+    "complex": lambda x, y: (x + 1j * y).astype(np.result_type(x.dtype, np.complex64)),
     "erf": lambda x: x.dtype.type(math.erf(x)),
     "erfc": lambda x: x.dtype.type(math.erfc(x)),
     "ndtr": lambda x: x.dtype.type(0.5 * math.erfc(-x / math.sqrt(2))),
@@ -43,6 +44,7 @@ class PythonLoopCompiler:
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
         *("softmax_gradient", "sum_of_squares", "ties"),
+        *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
     windows: frozenset[str] = frozenset()
 

@@ -1,7 +1,8 @@
 """Convolution and its two gradients, by a matrix product, cuDNN, or kernels of this package.
 
 The choice is made once for each combination of shapes, dtypes and geometry. Windows of one element
-with stride 1 are a matrix product. Otherwise cuDNN is used if it has a plan.
+with stride 1 are a matrix product, and few channels have a kernel (few_channels.py). Otherwise
+cuDNN is used if it has a plan.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from typing import Any
 
 import cupy
 
-from tapegrad_cupy.kernels.convolution import cudnn, filter_layout, grouped, patches
+from tapegrad_cupy.kernels.convolution import (
+    cudnn,
+    few_channels,
+    filter_layout,
+    grouped,
+    patches,
+)
 from tapegrad_cupy.kernels.convolution.patches import Convolution, Plan
 from tapegrad_cupy.kernels.convolution.windows import (
     Padding,
@@ -166,7 +173,7 @@ def _prepared(plan: Plan, dtype: Any, takes_cudnn_order: bool) -> Plan:
 
 def _choose(name: str, conv: Convolution) -> tuple[Plan, bool]:
     """Return a plan, and whether it takes filters in cuDNN's order as second operand."""
-    plan = _without_windows(name, conv)
+    plan = _without_windows(name, conv) or few_channels.find_plan(name, conv)
     if plan is not None:
         return plan, False
     plan = cudnn.plan(name, conv, products.TF32)

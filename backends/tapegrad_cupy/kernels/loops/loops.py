@@ -122,6 +122,7 @@ class CudaLoopCompiler:
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "one_hot"),
         *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+        *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
     windows = frozenset({"flip", "roll", "unslice"})
 

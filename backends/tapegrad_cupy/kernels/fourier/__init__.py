@@ -1,0 +1,1 @@
+"""Real Fourier transforms by cuFFT, and frames of signals."""

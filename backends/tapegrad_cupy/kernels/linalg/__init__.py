@@ -1,0 +1,1 @@
+"""Linear algebra: factorizations and solves by cuSOLVER and cuBLAS, small matrices by kernels."""

@@ -1,0 +1,1 @@
+"""Cumulative sums, products, logsumexp, extremes, and linear recurrences."""
