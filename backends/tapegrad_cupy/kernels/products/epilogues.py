@@ -17,7 +17,13 @@ from tapegrad.core.backend.registry import by_name
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
-from tapegrad_cupy.kernels.products.products import alignment_of, matrix_layout, prepared_product
+from tapegrad_cupy.kernels.products.products import (
+    Padded,
+    alignment_of,
+    matrix_layout,
+    pad_operands,
+    prepared_product,
+)
 from tapegrad_cupy.kernels.products.small import ACTIVATIONS, SmallProduct, find_small
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
@@ -171,12 +177,16 @@ def _make_plan(call: _Call) -> Plan | None:
         return None
     if matrix is not None and matrix.shape != shape:
         return None
-    bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
     if not products.TF32:
+        bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
         if small is not None:
             return _one_launch(small, dtype, call.activation)
-    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
+    padded = pad_operands(a, b, first, second)
+    if padded.row and matrix is not None:
+        return None  # the residual would need rows like those of the result
+    bits = padded.bits | (0 if matrix is None else matrix.data.ptr)
+    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(bits), padded.row)
     if route.copies != (None, None) or (route.first_is_a and vector is not None):
         return None  # the result has one column, so all rows of D would need one bias
     epilogue, activation = 0 if vector is None else cublaslt.BIAS, call.activation
@@ -186,7 +196,8 @@ def _make_plan(call: _Call) -> Plan | None:
         route.steps[0].gemm, dtype.name, products.TF32, _current_device(),
         epilogue or cublaslt.PLAIN,
     )  # fmt: skip
-    return _one_call(product, route.first_is_a, shape, dtype, activation)
+    plan = _one_call(product, route.first_is_a, (shape[0], padded.row or shape[1]), dtype)
+    return _finished(plan, padded, shape, activation)
 
 
 def _is_supported(arrays: list[Array], has_bias: bool) -> bool:
@@ -215,11 +226,8 @@ def _one_launch(product: SmallProduct, dtype: Any, activation: str | None) -> Pl
     return run
 
 
-def _one_call(
-    product: Product, first_is_a: bool, shape: Shape, dtype: Any, activation: str | None
-) -> Plan:
-    """Return the plan of one product, followed by `activation` if the epilogue lacks it."""
-    finish = None if activation is None else PRIMITIVES[activation].kernel(cupy.ndarray)
+def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> Plan:
+    """Return the plan of one product."""
 
     def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
         result = cupy.ndarray(shape, dtype)
@@ -228,6 +236,22 @@ def _one_call(
         added = 0 if matrix is None else matrix.data.ptr
         at_vector = 0 if vector is None else vector.data.ptr
         product(at_a, at_b, at, stream.ptr, added, at_vector)
+        return result
+
+    return run
+
+
+def _finished(plan: Plan, padded: Padded, shape: Shape, activation: str | None) -> Plan:
+    """Return a plan with the copies to and from aligned rows, and the activation, if any."""
+    finish = None if activation is None else PRIMITIVES[activation].kernel(cupy.ndarray)
+    if finish is None and not any(padded.padding):
+        return plan
+
+    def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
+        a, b = padded.operands(a, b)
+        result = plan(a, b, vector, matrix)
+        if padded.row:
+            result = contiguous_copy(result[:, : shape[1]])
         return result if finish is None else finish(result)
 
     return run
@@ -279,7 +303,10 @@ def _make_sums_plan(
         return None
     first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
     shape = product_shape(first, second)
-    route = find_route(first, second, dtype.itemsize, alignment_of(a.data.ptr | b.data.ptr))
+    padded = pad_operands(a, b, first, second)
+    if padded.row:
+        return None
+    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(padded.bits))
     if route.copies != (None, None):
         return None
     epilogue = cublaslt.SUMS_OF_A if of_first == route.first_is_a else cublaslt.SUMS_OF_B
@@ -288,6 +315,7 @@ def _make_sums_plan(
     )
 
     def run(a: Array, b: Array) -> tuple[Array, Array]:
+        a, b = padded.operands(a, b)
         result, sums = cupy.ndarray(shape, dtype), cupy.ndarray((shape[not of_first],), dtype)
         one, other = (a, b) if route.first_is_a else (b, a)
         stream = _current_stream().ptr

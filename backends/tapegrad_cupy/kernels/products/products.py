@@ -9,14 +9,21 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 
 from tapegrad.core.argument_checks import check_elements
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad_cupy.kernels.copying.copies import contiguous_copy, copy_into
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
-from tapegrad_cupy.library_calls import cublaslt
+from tapegrad_cupy.kernels.products.stack_vectors import StackedVectors, find_form
+from tapegrad_cupy.kernels.rows.row_launch import processors
+from tapegrad_cupy.launch.cuda_prelude import FLOATS
+from tapegrad_cupy.library_calls import cublaslt, product_padding
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
+from tapegrad_cupy.library_calls.product_padding import Padding, Rates
+from tapegrad_cupy.library_calls.product_splits import Split, find_split
 from tapegrad_cupy.library_calls.product_steps import (
     Gemm,
     Layout,
@@ -33,6 +40,9 @@ REASON = cublaslt.REASON
 """Why CuPy computes all products, or "" if cuBLASLt is available."""
 
 MOST_PLANS = 8192
+
+_SPLIT = ("float32", "float64")
+"""Dtypes of parts of products; parts in half precision would be rounded before they are added."""
 
 Plan = Callable[[Any, Any, int, int, Any], Any]
 """Takes two arrays, their addresses, and an array to add to (or None); returns the product."""
@@ -132,15 +142,68 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     small = None if TF32 else find_small(a, b, transpose_a, transpose_b, bits)
     if small is not None:
         return _one_launch(small, dtype)
-    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
-    device = _current_device()
+    stacked = find_form(first, second) if dtype.name in FLOATS else None
+    if stacked is not None:
+        product = StackedVectors(stacked[0], dtype.name, bits)
+        return _added(_one_stack(product, stacked[1], shape, dtype))
+    split = find_split(first, second, processors()) if dtype.name in _SPLIT else None
+    if split is not None:
+        return _added(_by_parts(split, transpose_a, transpose_b))
     try:
-        products = [prepared_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
+        return _library_plan(a, b, first, second, shape, dtype)
     except UnsupportedError:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
-    if len(products) == 1 and route.copies == (None, None):
+
+
+def _library_plan(a: Any, b: Any, first: Layout, second: Layout, shape: Shape, dtype: Any) -> Plan:
+    """Return the plan of calls of the library; raise UnsupportedError if it lacks an algorithm."""
+    padded, device = pad_operands(a, b, first, second), _current_device()
+    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(padded.bits), padded.row)
+    products = [prepared_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
+    if len(products) == 1 and route.copies == (None, None) and not any(padded.padding):
         return _one_call(products[0], route.first_is_a, shape, dtype)
-    return _added(_many_calls(products, route, shape, dtype))
+    return _added(_many_calls(products, route, padded, shape, dtype))
+
+
+class Padded(NamedTuple):
+    """The operands of a product after copying some of them to aligned rows."""
+
+    padding: Padding
+    layouts: tuple[Layout, Layout]
+    row: int
+    """The elements from one row of the result to the next, 0 if the rows follow one another."""
+    bits: int
+    """The bitwise or of the addresses that are not copied."""
+
+    def operands(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Return the operands, copied where that has been chosen."""
+        first, second = self.layouts
+        a = _padded_copy(a, first) if self.padding.first else a
+        return a, _padded_copy(b, second) if self.padding.second else b
+
+
+def pad_operands(a: Any, b: Any, first: Layout, second: Layout) -> Padded:
+    """Return which arrays to copy to aligned rows before a product; see product_padding.py."""
+    rates, size = rates_of(a.dtype), a.dtype.itemsize
+    padding = product_padding.NONE
+    if rates is not None:
+        alignments = (alignment_of(a.data.ptr), alignment_of(b.data.ptr))
+        padding = product_padding.choose_padding(first, second, size, alignments, rates)
+    layouts = (
+        product_padding.padded_layout(first, size) if padding.first else first,
+        product_padding.padded_layout(second, size) if padding.second else second,
+    )
+    columns = product_shape(first, second)[-1]
+    row = product_padding.padded_length(columns, size) if padding.result else 0
+    bits = (0 if padding.first else a.data.ptr) | (0 if padding.second else b.data.ptr)
+    return Padded(padding, layouts, row, bits)
+
+
+def rates_of(dtype: Any) -> Rates | None:
+    """Return the speed of tensor cores for a dtype, None if they are not used."""
+    if dtype.itemsize == 2:
+        return product_padding.HALF
+    return product_padding.TF32 if TF32 and dtype == cupy.float32 else None
 
 
 def _added(multiply: Callable[[Any, Any], Any]) -> Plan:
@@ -209,36 +272,89 @@ def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> P
     return run
 
 
-def _many_calls(
-    products: list[Product], route: Route, shape: Shape, dtype: Any
+def _one_stack(
+    product: StackedVectors, first_is_matrices: bool, shape: Shape, dtype: Any
 ) -> Callable[[Any, Any], Any]:
+    """Return the function of a stack of matrices times vectors: one launch."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        result = _ndarray(shape, dtype)
+        matrices, vectors = (a, b) if first_is_matrices else (b, a)
+        product(matrices.data.ptr, vectors.data.ptr, result.data.ptr)
+        return result
+
+    return multiply
+
+
+def _by_parts(split: Split, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any], Any]:
+    """Return a function that multiplies parts of the depth at the same time and adds them up."""
+    add_up = PRIMITIVES["sum"].kernel(_ndarray)
+
+    def multiply(a: Any, b: Any) -> Any:
+        flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        itemsize = a.dtype.itemsize
+        whole = [
+            _ndarray(x.shape, array.dtype, array.data, [itemsize * step for step in x.strides])
+            for x, array in zip(split.layouts, (a, b))
+        ]
+        parts = matmul(*whole, **flags)
+        total = add_up(parts, axis=(parts.ndim - 3,), keepdims=False)
+        if split.done < split.depth:
+            rest = slice(split.done, None)
+            a = a[..., rest, :] if transpose_a else a[..., rest]
+            b = b[..., rest] if transpose_b else b[..., rest, :]
+            matmul(a, b, **flags, total=total)
+        return total
+
+    return multiply
+
+
+def _many_calls(
+    products: list[Product], route: Route, padded: Padded, shape: Shape, dtype: Any
+) -> Callable[[Any, Any], Any]:
+    """Return a function with copies and calls."""
     calls = [
         (product, step.first, step.second, step.result)
         for product, step in zip(products, route.steps)
     ]
     copy_a, copy_b = route.copies
+    row = padded.row
 
     def multiply(a: Any, b: Any) -> Any:
+        a, b = padded.operands(a, b)
         if copy_a is not None:
             a = _copied(a, copy_a)
         if copy_b is not None:
             b = _copied(b, copy_b)
-        result = cupy.ndarray(shape, dtype)
+        result = _ndarray((*shape[:-1], row) if row else shape, dtype)
         at_a, at_b, at, stream = a.data.ptr, b.data.ptr, result.data.ptr, _current_stream().ptr
         for product, first, second, place in calls:
             one, other = at_a + first, at_b + second
             if not route.first_is_a:
                 one, other = other, one
             product(one, other, at + place, stream)
-        return result
+        return contiguous_copy(result[..., : shape[-1]]) if row else result
 
     return multiply
+
+
+def _padded_copy(array: Any, layout: Layout) -> Any:
+    """Return a copy with the strides of a layout, which may have gaps between rows."""
+    *lead, rows, columns = array.shape
+    if product_padding.is_by_columns(layout):
+        whole = _ndarray((*lead, columns, layout.strides[-1]), array.dtype)
+        target = whole[..., :rows].swapaxes(-1, -2)
+    else:
+        whole = _ndarray((*lead, rows, layout.strides[-2]), array.dtype)
+        target = whole[..., :columns]
+    copy_into(target, array)
+    return target
 
 
 def _copied(array: Any, lead: Shape) -> Any:
     if lead:
         array = cupy.broadcast_to(array, (*lead, *array.shape[-2:]))
-    return cupy.ascontiguousarray(array)
+    return contiguous_copy(array)
 
 
 # Products without cuBLASLt
