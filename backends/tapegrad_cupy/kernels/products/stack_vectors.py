@@ -30,8 +30,8 @@ typedef Vec<T, V> Ts;
 
 // L lanes read a row of a matrix, V elements at a time, and add their products by shuffles.
 extern "C" __global__ void __launch_bounds__(256) stack_rows(
-    const T* __restrict__ a, const T* __restrict__ x, T* __restrict__ y, i64 matrices, int rows,
-    int depth, i64 matrix, i64 leading, i64 vector
+    const T* __restrict__ a, const T* __restrict__ x, T* __restrict__ y, i64 matrices, i64 rows,
+    i64 depth, i64 matrix, i64 leading, i64 vector
 ) {
     i64 own = ((i64)blockIdx.x * 256 + threadIdx.x) / L;
     int lane = threadIdx.x % L;
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) stack_rows(
     const T* by = x + m * vector;
     W total = 0;
     #pragma unroll 4
-    for (int k = lane * V; k < depth; k += L * V) {
+    for (int k = lane * V; k < (int)depth; k += L * V) {
         Ts left = *(const Ts*)(from + k), right = *(const Ts*)(by + k);
         #pragma unroll
         for (int e = 0; e < V; ++e) total += widen(left.v[e]) * widen(right.v[e]);
@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(256) stack_rows(
 // L lanes read V neighbouring columns each. P parts of a block share the depth, and 256 / (L * P)
 // matrices share a block.
 extern "C" __global__ void __launch_bounds__(256) stack_columns(
-    const T* __restrict__ a, const T* __restrict__ x, T* __restrict__ y, i64 matrices, int rows,
-    int depth, i64 matrix, i64 leading, i64 vector
+    const T* __restrict__ a, const T* __restrict__ x, T* __restrict__ y, i64 matrices, i64 rows,
+    i64 depth, i64 matrix, i64 leading, i64 vector
 ) {
     __shared__ W parts[256 * V];
     int lane = threadIdx.x % L, part = threadIdx.x / L % P, side = threadIdx.x / (L * P);
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256) stack_columns(
         const T* from = a + m * matrix + column;
         const T* by = x + m * vector;
         #pragma unroll 4
-        for (int k = part; k < depth; k += P) {
+        for (int k = part; k < (int)depth; k += P) {
             Ts left = *(const Ts*)(from + k * leading);
             W right = widen(by[k]);
             #pragma unroll
@@ -192,7 +192,7 @@ def _macros(dtype: str, width: int, lanes: int, parts: int) -> dict[str, str | i
 @functools.cache
 def _kernel(name: str, dtype: str, width: int, lanes: int, parts: int) -> Kernel:
     macros = _macros(dtype, width, lanes, parts)
-    return Kernel(lambda: compile_kernel(_SOURCE, name, **macros), "PPPqiiqqq")
+    return Kernel(lambda: compile_kernel(_SOURCE, name, **macros), "PPPqqqqqq")
 
 
 def variants() -> Iterator[Source]:
