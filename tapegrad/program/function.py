@@ -18,6 +18,7 @@ from typing import Any
 from tapegrad.autodiff.batching import current_frame
 from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
@@ -177,7 +178,7 @@ class Function:
         ):
             return self._call(args, kwargs)
         # Fast path for calls with tensors and NumPy arrays; `key_of` returns the same key.
-        key: list[Any] = [chosen_device()]
+        key: list[Any] = [(chosen_device(), TF32[0])]
         arrays: list[Any] = []
         for arg in args:
             if type(arg) is not Tensor:

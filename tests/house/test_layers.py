@@ -50,6 +50,7 @@ CORE: Sequence[Sequence[str]] = (
         "files.limits",
         "observed",
         "ownership",
+        "precision",
         "gc_pause",
         "uninterrupted",
         "update_lock",

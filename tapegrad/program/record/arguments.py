@@ -22,6 +22,7 @@ import numpy as np
 
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.exact_key import exact_key
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import has_mask, to_tensor
@@ -132,7 +133,7 @@ def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
 
     `Function.__call__` builds the same key for calls with tensors only.
     """
-    parts: list[Any] = [chosen_device()]
+    parts: list[Any] = [(chosen_device(), TF32[0])]
     for position, leaf in enumerate(leaves):
         if type(leaf) is Tensor:
             array = leaf.array

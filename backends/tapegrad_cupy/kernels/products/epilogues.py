@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import cupy
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
@@ -80,7 +81,7 @@ def matmul_sum(
         b.shape, b.strides, b.dtype.num, transpose_b,
         (vector.shape, vector.dtype.num) if bias else None,
         (matrix.shape, matrix.dtype.num) if residual else None,
-        activation, bits & 255, device, products.TF32,
+        activation, bits & 255, device, TF32[0],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -108,7 +109,7 @@ def matmul_with_sums(
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        of_first, (a.data.ptr | b.data.ptr) & 255, device, products.TF32,
+        of_first, (a.data.ptr | b.data.ptr) & 255, device, TF32[0],
     )  # fmt: skip
     plan = _sums_plans.get(key)
     if plan is None:
@@ -177,7 +178,7 @@ def _make_plan(call: _Call) -> Plan | None:
         return None
     if matrix is not None and matrix.shape != shape:
         return None
-    if not products.TF32:
+    if not TF32[0]:
         bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
         if small is not None:
@@ -193,7 +194,7 @@ def _make_plan(call: _Call) -> Plan | None:
     if activation is not None and dtype.name in _ACTIVATIONS[activation]:
         epilogue, activation = epilogue | _EPILOGUES[activation], None
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, products.TF32, _current_device(),
+        route.steps[0].gemm, dtype.name, TF32[0], _current_device(),
         epilogue or cublaslt.PLAIN,
     )  # fmt: skip
     plan = _one_call(product, route.first_is_a, (shape[0], padded.row or shape[1]), dtype)
@@ -311,7 +312,7 @@ def _make_sums_plan(
         return None
     epilogue = cublaslt.SUMS_OF_A if of_first == route.first_is_a else cublaslt.SUMS_OF_B
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, products.TF32, _current_device(), epilogue
+        route.steps[0].gemm, dtype.name, TF32[0], _current_device(), epilogue
     )
 
     def run(a: Array, b: Array) -> tuple[Array, Array]:

@@ -7,13 +7,13 @@ multiplied by a special kernel (small.py), and dtypes that cuBLASLt does not sup
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cupy
 
 from tapegrad.core.argument_checks import check_elements
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy, copy_into
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
@@ -32,9 +32,6 @@ from tapegrad_cupy.library_calls.product_steps import (
     find_route,
     product_shape,
 )
-
-TF32 = os.environ.get("TAPEGRAD_TF32") == "1"
-"""Whether float32 and complex64 operands are rounded to 10 bits, which is several times faster."""
 
 REASON = cublaslt.REASON
 """Why CuPy computes all products, or "" if cuBLASLt is available."""
@@ -69,7 +66,7 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool, total: Any =
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        (at_a | at_b) & 255, device, TF32,
+        (at_a | at_b) & 255, device, TF32[0],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -139,7 +136,7 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     if REASON or dtype.name not in cublaslt.NUMBERS:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     bits = a.data.ptr | b.data.ptr
-    small = None if TF32 else find_small(a, b, transpose_a, transpose_b, bits)
+    small = None if TF32[0] else find_small(a, b, transpose_a, transpose_b, bits)
     if small is not None:
         return _one_launch(small, dtype)
     stacked = find_form(first, second) if dtype.name in FLOATS else None
@@ -159,7 +156,7 @@ def _library_plan(a: Any, b: Any, first: Layout, second: Layout, shape: Shape, d
     """Return the plan of calls of the library; raise UnsupportedError if it lacks an algorithm."""
     padded, device = pad_operands(a, b, first, second), _current_device()
     route = find_route(*padded.layouts, dtype.itemsize, alignment_of(padded.bits), padded.row)
-    products = [prepared_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
+    products = [prepared_product(step.gemm, dtype.name, TF32[0], device) for step in route.steps]
     if len(products) == 1 and route.copies == (None, None) and not any(padded.padding):
         return _one_call(products[0], route.first_is_a, shape, dtype)
     return _added(_many_calls(products, route, padded, shape, dtype))
@@ -203,7 +200,7 @@ def rates_of(dtype: Any) -> Rates | None:
     """Return the speed of tensor cores for a dtype, None if they are not used."""
     if dtype.itemsize == 2:
         return product_padding.HALF
-    return product_padding.TF32 if TF32 and dtype == cupy.float32 else None
+    return product_padding.TF32 if TF32[0] and dtype == cupy.float32 else None
 
 
 def _added(multiply: Callable[[Any, Any], Any]) -> Plan:
