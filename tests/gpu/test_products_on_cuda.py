@@ -179,7 +179,80 @@ def test_more_matrices_than_a_grid_is_long() -> None:
     multiply(draw((65537, 2, 3), "float32"), draw((65537, 3, 2), "float32", 1))
 
 
+# Rows that are not aligned, and parts of the depth
+
+
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("sizes", [(4096, 77, 512), (2048, 513, 777), (2049, 1024, 1023)])
+def test_odd_rows_are_copied_to_aligned_ones(
+    fresh_plans: None, dtype: Any, flags: tuple[bool, bool], sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    a, b = draw((m, k), dtype), draw((k, n), dtype, 1)
+    stored = [turn(cupy.ascontiguousarray(turn(x, flag)), flag) for x, flag in zip((a, b), flags)]
+    layouts = [products.matrix_layout(turn(x, f), f) for x, f in zip(stored, flags)]
+
+    is_odd = n % 8 or any(turn(x, f).shape[-1] % 8 for x, f in zip(stored, flags))
+    assert any(products.pad_operands(*stored, *layouts).padding) == bool(is_odd)
+    multiply(*stored, *flags)
+    multiply(a[:, :-1], b[:-1], *flags)
+
+
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
+def test_odd_rows_of_stacks_between_other_axes(fresh_plans: None, dtype: Any) -> None:
+    heads = draw((32, 197, 3, 8, 64), dtype).transpose(2, 0, 3, 1, 4)
+    q, k, v = heads
+    weights = draw((32, 8, 197, 197), dtype, 1)
+
+    multiply(q, turn(k, True), False, True)
+    multiply(weights, v)
+    multiply(turn(weights, True), q, True, False)
+
+
+def test_odd_rows_in_tf32(fresh_plans: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TF32, 0, True)
+    for sizes in ((4096, 1539, 512), (4096, 512, 513)):
+        a, b = draw(sizes[:2], "float32"), draw(sizes[1:], "float32", 1)
+        got = products.matmul(a, b, transpose_a=False, transpose_b=False)
+        bound = 2**-10 * (abs(exact(a)) @ abs(exact(b)))
+
+        np.testing.assert_array_less(abs(exact(got) - exact(a) @ exact(b)), bound)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("depth", [16384, 16387])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_deep_stacks_are_added_up_in_parts(
+    fresh_plans: None, dtype: str, depth: int, is_packed: bool
+) -> None:
+    a, b = draw((5, depth, 12), dtype), draw((5, depth, 8), dtype, 1)
+    if not is_packed:
+        a, b = (cupy.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1) for x in (a, b))
+
+    multiply(turn(a, True), b, True, False)
+    total = draw((5, 12, 8), dtype, 2)
+    want = exact(total) + exact(turn(a, True)) @ exact(b)
+    products.matmul(a, b, transpose_a=True, transpose_b=False, total=total)
+    np.testing.assert_allclose(exact(total), want, rtol=1e-3, atol=1e-2)
+
+
 # Vectors
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("shape", [(64, 64), (3, 3), (7, 130), (130, 7)])
+def test_stacks_of_matrices_times_vectors(
+    fresh_plans: None, dtype: Any, flags: tuple[bool, bool], shape: tuple[int, int]
+) -> None:
+    a, x = draw((300, *shape), dtype), draw((300, shape[1], 1), dtype, 1)
+
+    multiply(a, x, *flags)
+    multiply(turn(cupy.ascontiguousarray(turn(a, True)), True), x, *flags)
+    multiply(turn(x, True), turn(a, True), *flags)
+    multiply(a[::2], x[1::2], *flags)
+    multiply(a.reshape(3, 100, *shape), x.reshape(3, 100, shape[1], 1), *flags)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
