@@ -105,6 +105,16 @@ def test_gradients_of_some_operands() -> None:
     assert not ABSENT.intersection(found)
 
 
+def test_a_stack_of_one_matrix_with_a_mask_of_its_shape() -> None:
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        scores = tf.matmul(q, k, transpose_b=True)
+        return tf.nn.softmax(tf.where(positions()[None], scores, -1e4)) @ v
+
+    shapes = [(1, *shape[2:]) for shape in SHAPES]
+
+    assert "attention" in passed(with_gradient(causal), draw(shapes=shapes))
+
+
 def test_layers_after_each_other() -> None:
     def twice(x: Any) -> Any:
         return attend(*[attend(x, x, x)] * 3)
@@ -113,6 +123,53 @@ def test_layers_after_each_other() -> None:
 
     assert found.count("attention") == found.count("attention_gradient") == 2
     assert not ABSENT.intersection(found)
+
+
+def lower(dtype: Any) -> Any:
+    return tf.linalg.band_part(tf.ones((QUERIES, KEYS), dtype), -1, KEYS - QUERIES)
+
+
+def positions() -> Any:
+    return tf.range(QUERIES)[:, None] + (KEYS - QUERIES) >= tf.range(KEYS)[None, :]
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores: tf.where(positions(), scores * SCALE, -1e4),
+        lambda scores: tf.where(lower(tf.int32) > 0, scores, tf.constant(-np.inf, scores.dtype)),
+        lambda scores: tf.where(lower(tf.bool)[None, None], scores, -np.inf) * SCALE,
+        lambda scores: scores * SCALE - 1e4 * (1 - lower(scores.dtype)),
+        lambda scores: 1e4 * (lower(scores.dtype) - 1) + scores,
+        lambda scores: scores / 4 + tf.constant(np.triu(np.full((7, 9), -3e4), 3), scores.dtype),
+    ],
+)
+@pytest.mark.parametrize("change", [lambda function: function, with_gradient])
+def test_constant_causal_masks_are_recognised(hide: Function, change: Any) -> None:
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        return tf.nn.softmax(hide(tf.matmul(q, k, transpose_b=True))) @ v
+
+    found = passed(change(causal), draw())
+
+    assert found.count("attention") == 1
+    assert not ABSENT.union({"where", "keep"}).intersection(found)
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores: tf.where(~positions(), scores, -1e4),
+        lambda scores: tf.where(positions(), scores, -10.0),
+        lambda scores: tf.where(positions(), -1e4, scores),
+        lambda scores: scores + lower(scores.dtype),
+        lambda scores: tf.where(tf.roll(positions(), 1, axis=1), scores, -1e4),
+    ],
+)
+def test_other_masks_stay(hide: Function) -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return tf.nn.softmax(hide(tf.matmul(q, k, transpose_b=True) * SCALE)) @ v
+
+    assert "attention" not in passed(with_gradient(attention), draw())
 
 
 def masked(q: Any, k: Any, v: Any) -> Any:

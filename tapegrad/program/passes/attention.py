@@ -10,19 +10,26 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.ops.attention.primitives import attention_gradient_p, attention_p
 from tapegrad.ops.nn.softmax import softmax_gradient_p, softmax_p
 from tapegrad.ops.products.primitives import stack_p
 from tapegrad.program.graph.dependence import in_order, unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 
 DTYPES = ("float16", "bfloat16")
 """Attention in these dtypes is computed by tensor cores, and rounds less than separate products."""
+
+HIDDEN = -1e4
+"""Scores up to this are hidden: their weights are 0, unless all scores of a query are so small."""
+
+MOST_SCORES = 2**26
+"""The most elements of a constant mask that is inspected."""
 
 MOST_FEATURES = 128
 """The most features per head for which kernels of attention are faster than separate products."""
@@ -57,6 +64,10 @@ class _Uses:
     def __init__(self, graph: Graph) -> None:
         self.calls = graph.calls
         self._results = {value.number for value in graph.results}
+        self._constants = graph.constants
+        self.conditions = {
+            number for number, array in graph.constants.items() if np.dtype(array.dtype) == bool
+        }
         self._makers: dict[int, int] = {}
         self._readers: dict[int, list[int]] = defaultdict(list)
         for place, call in enumerate(graph.calls):
@@ -75,27 +86,122 @@ class _Uses:
         readers = self.readers(value)
         return readers[0] if readers is not None and len(readers) == 1 else None
 
+    def number(self, operand: Any) -> float | None:
+        """Return the value of a constant number, None for other operands."""
+        if not isinstance(operand, Value):
+            return None if isinstance(operand, np.ndarray) else float(operand)
+        array = self._constants.get(operand.number)
+        return None if array is None or operand.shape else float(_on_host(array))
 
-class _Scaled(NamedTuple):
-    """A factor, and the position of the call that multiplies by it (None if there is none)."""
+    def matrix(self, operand: Any, shape: Shape) -> np.ndarray | None:
+        """Return the value of a constant that is one matrix for stacks of this shape."""
+        array = self._constants.get(operand.number) if isinstance(operand, Value) else None
+        if array is None or shape[-2:] != array.shape[-2:] or array.size > MOST_SCORES:
+            return None
+        return _on_host(array).reshape(shape[-2:]) if array.size == math.prod(shape[-2:]) else None
 
-    factor: float
-    place: int | None
+
+def _on_host(array: Any) -> np.ndarray:
+    backend = find_backend(type(array))
+    return np.asarray(array if backend is None else backend.to_host(array))
 
 
-def _scale_of(call: Call) -> float | None:
+@dataclass
+class _Scores:
+    """What is done to products of queries and keys before the softmax, or to its cotangents."""
+
+    factor: float = 1.0
+    mask: int | None = None
+    """The number of the condition that selects scores, or of the array that is added."""
+    places: list[int] = field(default_factory=list)
+
+    def takes(self, place: int, value: Value, uses: _Uses) -> Value | None:
+        """Note a call that makes a value from another one, which is returned; None for others."""
+        call = uses.calls[place]
+        factor = _scale_of(call, uses)
+        hidden = _causally_masked(call, uses) if factor is None and self.mask is None else None
+        if factor is not None:
+            self.factor *= factor
+            (source,) = [x for x in call.operands if uses.number(x) is None]
+        elif hidden is not None:
+            source, mask = hidden
+            self.mask = mask.number
+        else:
+            return None
+        self.places.append(place)
+        return source if source.shape == value.shape else None
+
+    @classmethod
+    def before(cls, value: Value, uses: _Uses) -> tuple[_Scores, Value] | None:
+        """Return the calls that made scores of one reader, and the value that they began with."""
+        found, source = cls(), value
+        while uses.only_reader(source) is not None:
+            place = uses.maker(source)
+            earlier = None if place is None else found.takes(place, source, uses)
+            if earlier is None:
+                return found, source
+            source = earlier
+        return None
+
+    def after(self, value: Value, uses: _Uses) -> tuple[list[int], Value] | None:
+        """Return the calls of the gradient of these calls, and the value that they end with."""
+        places: list[int] = []
+        factor, kept = 1.0, self.mask is None or self.mask not in uses.conditions
+        while factor != self.factor or not kept:
+            place = uses.only_reader(value)
+            if place is None:
+                return None
+            call = uses.calls[place]
+            scale = _scale_of(call, uses)
+            if scale is not None:
+                factor *= scale
+            elif call.primitive.name == "keep" and call.reads[1].number == self.mask:
+                kept = True
+            else:
+                return None
+            places.append(place)
+            value = call.results[0]
+        return places, value
+
+
+def _scale_of(call: Call, uses: _Uses) -> float | None:
     """Return the constant by which a call multiplies its only array, None for other calls."""
-    name, reads = call.primitive.name, call.reads
-    if name not in ("multiply", "divide") or len(reads) != 1 or len(call.operands) != 2:
+    name, operands = call.primitive.name, call.operands
+    if name not in ("multiply", "divide") or len(operands) != 2:
         return None
-    first, second = call.operands
-    number = second if isinstance(first, Value) else first
-    if isinstance(number, np.ndarray) or (name == "divide" and number is first):
+    numbers = [uses.number(operand) for operand in operands]
+    if (numbers[0] is None) == (numbers[1] is None) or (name == "divide" and numbers[1] is None):
         return None
-    factor = float(number)
-    if not 0 < factor < math.inf or reads[0].shape != call.results[0].shape:
+    factor = next(number for number in numbers if number is not None)
+    if not 0 < factor < math.inf:
         return None
     return factor if name == "multiply" else 1 / factor
+
+
+def _causally_masked(call: Call, uses: _Uses) -> tuple[Value, Value] | None:
+    """Return the scores whose later keys a call hides, and its constant mask; None for others."""
+    name, operands, shape = call.primitive.name, call.operands, call.results[0].shape
+    if name == "where" and len(operands) == 3:
+        mask, scores, fill = operands
+        shown, number = uses.matrix(mask, shape), uses.number(fill)
+        is_hiding = number is not None and number <= HIDDEN and isinstance(scores, Value)
+        return (scores, mask) if is_hiding and shown is not None and _is_lower(shown) else None
+    if name not in ("add", "subtract") or len(operands) != 2:
+        return None
+    scores, mask = operands
+    if name == "add" and uses.matrix(mask, shape) is None:
+        mask, scores = operands
+    added = uses.matrix(mask, shape)
+    if added is None or not isinstance(scores, Value):
+        return None
+    added = -added if name == "subtract" else added
+    is_hiding = bool(np.all((added == 0) | (added <= HIDDEN)))
+    return (scores, mask) if is_hiding and _is_lower(added == 0) else None
+
+
+def _is_lower(shown: np.ndarray) -> bool:
+    rows, columns = shown.shape
+    return rows <= columns and np.array_equal(shown, np.tri(rows, columns, columns - rows, bool))
 
 
 def _is_product(call: Call, transpose_a: bool, transpose_b: bool) -> bool:
@@ -111,7 +217,7 @@ class _Match:
     k: Value
     v: Value
     y: Value
-    scale: float
+    scores: _Scores
     forward: int
     """The position of the product of weights and values."""
     places: set[int]
@@ -127,9 +233,9 @@ class _Match:
         scores, weights = softmax.reads[0], softmax.results[0]
         if softmax.params["axis"] != len(scores.shape) - 1 or scores.dtype.name not in DTYPES:
             return None
-        scaled = _scaled_before(scores, uses)
-        product = None if scaled is None else uses.maker(_unscaled(scores, scaled, uses))
-        if scaled is None or product is None:
+        found = _Scores.before(scores, uses)
+        product = None if found is None else uses.maker(found[1])
+        if found is None or product is None:
             return None
         first = uses.calls[product]
         if not _is_product(first, False, True) or uses.only_reader(first.results[0]) is None:
@@ -140,11 +246,10 @@ class _Match:
             return None
         second = uses.calls[outer[0]]
         (q, k), v = first.reads, second.reads[1]
-        taken = {place, product, outer[0]}
-        if scaled.place is not None:
-            taken.add(scaled.place)
-        match = cls(q, k, v, second.results[0], scaled.factor, outer[0], taken)
-        if not match._is_supported(uses) or not match._takes_gradient(weights, scaled, uses):
+        made = found[0]
+        taken = {place, product, outer[0], *made.places}
+        match = cls(q, k, v, second.results[0], made, outer[0], taken)
+        if not match._is_supported(uses) or not match._takes_gradient(weights, uses):
             return None
         return match
 
@@ -158,7 +263,7 @@ class _Match:
         alone = not any(call.region for call in used) and len({c.array_type for c in used}) == 1
         return len(shapes) == len(dtypes) == 1 and whole and alone and bool(self.y.size)
 
-    def _takes_gradient(self, weights: Value, scaled: _Scaled, uses: _Uses) -> bool:
+    def _takes_gradient(self, weights: Value, uses: _Uses) -> bool:
         """Add the calls of the gradient; return whether all readers of the weights are known."""
         others = [at for at in uses.readers(weights) or [] if at != self.forward]
         if not others:
@@ -176,14 +281,10 @@ class _Match:
         if not _is_product(product, False, True) or product.reads[1] != self.v:
             return False
         self.t = product.reads[0]
-        taken = [inner, outer]
-        for_scores = gradient.results[0]
-        if scaled.place is not None:
-            after = uses.only_reader(for_scores)
-            if after is None or _scale_of(uses.calls[after]) != scaled.factor:
-                return False
-            taken.append(after)
-            for_scores = uses.calls[after].results[0]
+        after = self.scores.after(gradient.results[0], uses)
+        if after is None:
+            return False
+        taken, for_scores = [inner, outer, *after[0]], after[1]
         products = [(at, weights) for at in by_name.values()]
         products += [(at, for_scores) for at in uses.readers(for_scores) or [-1]]
         if not all(at >= 0 and self._takes_product(at, of, weights, uses) for at, of in products):
@@ -216,7 +317,8 @@ class _Match:
     def calls(self, uses: _Uses, numbers: Iterator[int]) -> dict[int, list[Call]]:
         """Return the calls of attention and of its gradient by their positions."""
         like = uses.calls[self.forward]
-        params: dict[str, Any] = {"scale": self.scale, "causal": False}
+        causal = self.scores.mask is not None
+        params: dict[str, Any] = {"scale": self.scores.factor, "causal": causal}
         # The log-sum-exp of each query's scores, from which the gradient computes the weights.
         kept = Value(next(numbers), self.q.shape[:-1], np.dtype("float32"))
         made = replace(
@@ -247,16 +349,3 @@ class _Match:
                 gradient, primitive=PRIMITIVES["permute_dims"], operands=(gradient.results[1],),
                 params={"axes": axes}, results=(result,), aliases=True,
             )  # fmt: skip
-
-
-def _scaled_before(scores: Value, uses: _Uses) -> _Scaled | None:
-    """Return the factor of scores that only a softmax reads, None if others read them too."""
-    place = uses.maker(scores)
-    if place is None or uses.only_reader(scores) is None:
-        return None
-    factor = _scale_of(uses.calls[place])
-    return _Scaled(1.0, None) if factor is None else _Scaled(factor, place)
-
-
-def _unscaled(scores: Value, scaled: _Scaled, uses: _Uses) -> Value:
-    return scores if scaled.place is None else uses.calls[scaled.place].reads[0]
