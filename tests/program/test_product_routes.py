@@ -187,13 +187,15 @@ def test_what_occupies_the_device_is_not_split() -> None:
 # Stacks of matrices times vectors
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("sizes", [(4, 8), (3, 3), (33, 5), (64, 64), (2, 300)])
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    [("float32", (4, 8)), ("float64", (3, 3)), ("float32", (33, 5)), ("float32", (64, 64)),
+     ("float64", (2, 300))],
+)  # fmt: skip
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("backwards", [True, False])
 def test_stacks_of_matrices_times_vectors(
-    dtype: str, sizes: tuple[int, int], by_rows: bool, is_first: bool, backwards: bool
+    dtype: str, sizes: tuple[int, int], by_rows: bool, is_first: bool
 ) -> None:
     rows, depth = sizes
     a, x = draw(67, rows, depth).astype(dtype), draw(67, depth, 1, seed=1).astype(dtype)
@@ -214,8 +216,10 @@ def test_stacks_of_matrices_times_vectors(
     name = "stack_rows" if form.by_rows else "stack_columns"
     numbers = (form.matrices, form.rows, form.depth, form.matrix, form.leading, form.vector)
     places = (stored.ctypes.data, x.ctypes.data, got.ctypes.data)
-    launch_on_host(text, name, blocks, 256, *places, *numbers, backwards=backwards)
-    np.testing.assert_allclose(got, (a @ x)[..., 0], rtol=1e-4, atol=1e-5)
+    for backwards in (False, True):
+        got[...] = np.nan
+        launch_on_host(text, name, blocks, 256, *places, *numbers, backwards=backwards)
+        np.testing.assert_allclose(got, (a @ x)[..., 0], rtol=1e-4, atol=1e-5)
 
 
 def test_other_stacks_are_left_to_the_library() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tapegrad_cupy.launch.cuda_prelude import C_TYPES, FLOATS
-from tapegrad_cupy.launch.cuda_source import MOST_BLOCKS, Source, compile_kernel, full_source
+from tapegrad_cupy.launch.cuda_source import Source, compile_kernel, full_source
 from tapegrad_cupy.launch.launch import Kernel
 from tapegrad_cupy.library_calls.product_steps import Layout, matrix_of, merged_axes
 
@@ -147,8 +147,6 @@ class StackedVectors:
         size = FLOATS[dtype]
         width = _vector_length(form, size, bits)
         lanes, parts, blocks = _geometry(form, width)
-        if blocks > MOST_BLOCKS:
-            raise ValueError("the stack is too large for one launch")
         name = "stack_rows" if form.by_rows else "stack_columns"
         self._launch = _kernel(name, dtype, width, lanes, parts).launcher(blocks, _THREADS)
         self._numbers = (
