@@ -30,7 +30,7 @@ from tapegrad_cupy.kernels import kernel_table
 from tapegrad_cupy.kernels.attention import attention_tiles
 from tapegrad_cupy.kernels.casting import multi_casts
 from tapegrad_cupy.kernels.convolution import grouped, patches, pooling
-from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
+from tapegrad_cupy.kernels.copying import copies, corners, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.loops import examples as loop_examples
@@ -55,6 +55,7 @@ MODULES: tuple[ModuleType, ...] = (
     column_launch,
     conversions,
     copies,
+    corners,
     elementwise_vjp,
     gather,
     grouped,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-TF32 = [os.environ.get("TAPEGRAD_TF32") == "1"]
-"""Whether float32 and complex64 operands of products are rounded to 10 bits, in a list of one.
+TF32 = {"on": os.environ.get("TAPEGRAD_TF32") == "1"}
+"""Whether float32 and complex64 operands of products are rounded to 10 bits.
 
 Programs and plans depend on it, so it is part of their keys.
 """
@@ -24,7 +24,7 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
     True
     >>> tapegrad.config.experimental.enable_tensor_float_32_execution(False)
     """
-    TF32[0] = bool(enabled)
+    TF32["on"] = bool(enabled)
 
 
 def tensor_float_32_execution_enabled() -> bool:
@@ -33,4 +33,4 @@ def tensor_float_32_execution_enabled() -> bool:
     >>> tensor_float_32_execution_enabled()
     False
     """
-    return TF32[0]
+    return TF32["on"]

@@ -178,7 +178,7 @@ class Function:
         ):
             return self._call(args, kwargs)
         # Fast path for calls with tensors and NumPy arrays; `key_of` returns the same key.
-        key: list[Any] = [(chosen_device(), TF32[0])]
+        key: list[Any] = [(chosen_device(), TF32["on"])]
         arrays: list[Any] = []
         for arg in args:
             if type(arg) is not Tensor:

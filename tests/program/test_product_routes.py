@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ import pytest
 
 pytest.importorskip("cupy")
 
+from tapegrad_cupy.kernels.copying import corners
 from tapegrad_cupy.kernels.products import stack_vectors
 from tapegrad_cupy.kernels.products.stack_vectors import find_form
 from tapegrad_cupy.launch.cuda_source import full_source
-from tapegrad_cupy.library_calls import product_padding
-from tapegrad_cupy.library_calls.product_padding import Padding, choose_padding, padded_layout
+from tapegrad_cupy.library_calls.product_padding import Padding, choose_padding
 from tapegrad_cupy.library_calls.product_splits import find_split
 from tapegrad_cupy.library_calls.product_steps import Gemm, Layout, Route, find_route, product_shape
 from tests.house.host_cuda import launch_on_host
@@ -29,11 +28,6 @@ def draw(*shape: int, seed: int = 0) -> Any:
 def layout_of(array: Any, transpose: bool = False) -> Layout:
     steps = tuple(step // array.itemsize for step in array.strides)
     return Layout(array.shape, steps, transpose)
-
-
-def viewed(array: Any, layout: Layout) -> Any:
-    steps = [step * array.itemsize for step in layout.strides]
-    return np.lib.stride_tricks.as_strided(array, layout.shape, steps)
 
 
 def turned(array: Any, transpose: bool) -> Any:
@@ -56,21 +50,19 @@ def run_gemm(gemm: Gemm, a: Any, b: Any, d: Any, starts: tuple[int, int, int]) -
         right = column_major(
             b, at_b + index * gemm.stride_b, sides[1][:: -1 if gemm.transpose_b else 1], gemm.ldb
         )
-        target = column_major(
-            d, at_d + index * gemm.stride_d, (gemm.rows, gemm.columns), gemm.ldd or gemm.rows
-        )
+        target = column_major(d, at_d + index * gemm.stride_d, (gemm.rows, gemm.columns), gemm.rows)
         target[...] = turned(left, gemm.transpose_a) @ turned(right, gemm.transpose_b)
 
 
-def run_route(route: Route, first: Any, second: Any, shape: tuple[int, ...], row: int = 0) -> Any:
+def run_route(route: Route, first: Any, second: Any, shape: tuple[int, ...]) -> Any:
     """Run all calls of a route on flat arrays, and return the result."""
-    result = np.full((*shape[:-1], row or shape[-1]), np.nan)
+    result = np.full(shape, np.nan)
     flat, size = result.reshape(-1), result.itemsize
     for step in route.steps:
         one, other = (first, step.first // size), (second, step.second // size)
         (a, at_a), (b, at_b) = (one, other) if route.first_is_a else (other, one)
         run_gemm(step.gemm, a, b, flat, (at_a, at_b, step.result // size))
-    return result[..., : shape[-1]]
+    return result
 
 
 def flat_of(array: Any) -> Any:
@@ -109,47 +101,42 @@ def test_copies_are_weighed_against_calls() -> None:
     assert copies(heads(512, 12)) == 0
 
 
-# Padded rows
+# Aligned copies
 
 
-def test_odd_rows_are_padded_where_tensor_cores_pay() -> None:
-    def choose(a: Layout, b: Layout, itemsize: int = 2, alignment: int = 256) -> Padding:
-        rates = product_padding.HALF if itemsize == 2 else product_padding.TF32
-        return choose_padding(a, b, itemsize, (alignment, 256), rates)
+def test_odd_rows_are_enlarged_where_tensor_cores_pay() -> None:
+    def choose(a: Layout, b: Layout, alignment: int = 256) -> Padding | None:
+        return choose_padding(a, b, 2, (alignment, 256))
 
-    weights = Layout((77, 512), (512, 1))
+    rows, weights = Layout((131072, 77), (77, 1)), Layout((77, 512), (512, 1))
+    even, even_weights = Layout((131072, 80), (80, 1)), Layout((80, 512), (512, 1))
+    result = Layout((131072, 512), (512, 1))
 
-    assert choose(Layout((131072, 77), (77, 1)), weights) == (True, False, False)
-    assert choose(Layout((131072, 80), (80, 1)), Layout((80, 512), (512, 1))) == (False,) * 3
-    assert choose(Layout((131072, 80), (80, 1)), Layout((80, 512), (512, 1)), 2, 2)[0]
-    assert choose(Layout((64, 77), (77, 1)), weights) == (False,) * 3  # too small
-    assert choose(Layout((131072, 77), (77, 1)), Layout((77, 1), (1, 1))) == (False,) * 3
-    wide = choose(Layout((8096, 512), (512, 1)), Layout((512, 513), (513, 1)), 4)
-    assert wide == (False, True, True)
+    assert choose(rows, weights) == (True, True, 80, 512)
+    assert choose(rows._replace(transpose=True), result) == (True, False, 131072, 512)
+    assert choose(result, weights._replace(transpose=True)) == (False, True, 512, 80)
+    assert choose(even, even_weights) is None
+    assert choose(even, even_weights, 2) == (True, False, 80, 512)
+    assert choose(Layout((64, 77), (77, 1)), weights) is None  # too small
+    assert choose(rows, Layout((77, 1), (1, 1))) is None
 
 
-@pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False), (True, True)])
-@pytest.mark.parametrize("by_columns", [False, True])
-def test_padded_layouts_and_results_are_computed_in_place(flags: Any, by_columns: bool) -> None:
-    a, b = draw(3, 5, 7), draw(3, 7, 9, seed=1)
-    arrays = []
-    for array, transpose in zip((a, b), flags):
-        stored = np.ascontiguousarray(turned(array, transpose != by_columns))
-        arrays.append(turned(stored, by_columns))
-    layouts = [layout_of(x, flag) for x, flag in zip(arrays, flags)]
-    padded = [padded_layout(layout, 2) for layout in layouts]
-    copies = []
-    for array, layout in zip(arrays, padded):
-        memory = np.full(math.prod(array.shape) * 8, np.nan)
-        viewed(memory, layout)[...] = array
-        copies.append(memory)
-        assert sorted(layout.strides)[1] % 8 == 0
-    row = product_padding.padded_length(9, 2)
-    route = find_route(*padded, 8, 256, row)
-
-    assert route.copies == (None, None)
-    assert {step.gemm.ldd for step in route.steps} == {16}
-    np.testing.assert_allclose(run_route(route, *copies, (3, 5, 9), row), a @ b)
+@pytest.mark.parametrize("sizes", [(5, 16), (8, 24), (7, 13)])
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_matrices_in_the_corner_of_larger_ones(sizes: tuple[int, int], dtype: str) -> None:
+    """The kernel of corners.py on the host: into a corner, and out of it."""
+    rows, columns = sizes
+    size = np.dtype(dtype).itemsize
+    x = np.arange(6 * 5 * 40, dtype=dtype).reshape(3, 2, 5, 40)[:, :, :, 3:16]
+    want = np.zeros((3, 2, rows, columns), dtype)
+    want[:, :, :5, :13] = x[..., :columns]
+    got = np.full_like(want, 77)
+    text = full_source(corners._SOURCE, **corners._macros(size, "unsigned int"))
+    blocks = -(-got.size // (256 * (16 // size)))
+    steps = [step // size for step in x.strides[:3]]
+    numbers = (6, rows, columns, 5, 13, 2, *steps)
+    launch_on_host(text, "corner", blocks, 256, x.ctypes.data, got.ctypes.data, *numbers)
+    np.testing.assert_array_equal(got, want)
 
 
 # Parts of the depth
@@ -171,6 +158,20 @@ def test_parts_of_the_depth_add_up(depth: int, is_packed: bool) -> None:
     parts = run_route(route, flat_of(a), flat_of(b), shape)
     rest = turned(a[:, split.done :], True) @ b[:, split.done :]
     np.testing.assert_allclose(parts.sum(1) + rest, turned(a, True) @ b, rtol=1e-10, atol=1e-10)
+
+
+def test_a_single_product_is_split_where_that_is_asked_for() -> None:
+    a, b = draw(70000, 5), draw(70000, 4, seed=1)
+    layouts = layout_of(a, True), layout_of(b)
+    split = find_split(*layouts, PROCESSORS, single=True)
+
+    assert find_split(*layouts, PROCESSORS) is None
+    assert split is not None
+    route = find_route(*split.layouts, 8)
+    assert len(route.steps) == 1
+    parts = run_route(route, flat_of(a), flat_of(b), product_shape(*split.layouts))
+    rest = a[split.done :].T @ b[split.done :]
+    np.testing.assert_allclose(parts.sum(0) + rest, a.T @ b, rtol=1e-10, atol=1e-9)
 
 
 def test_what_occupies_the_device_is_not_split() -> None:

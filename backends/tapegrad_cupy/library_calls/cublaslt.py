@@ -223,8 +223,7 @@ class Product:
         b = (gemm.depth, gemm.columns)
         self._a = self._layout(a[::-1] if gemm.transpose_a else a, gemm.lda, gemm, gemm.stride_a)
         self._b = self._layout(b[::-1] if gemm.transpose_b else b, gemm.ldb, gemm, gemm.stride_b)
-        d, leading = (gemm.rows, gemm.columns), gemm.ldd or gemm.rows
-        self._d = self._layout(d, leading, gemm, gemm.stride_d)
+        self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
         # Without scratch memory a product is one launch. A second launch, which adds partial
         # products, pays only for large or deep products. Sums may need scratch memory.
         small = gemm.batch * gemm.rows * gemm.columns * gemm.depth <= _SMALL
@@ -311,10 +310,8 @@ class Product:
 
 def _outputs(gemm: Gemm, item: int, epilogue: int) -> list[Output]:
     """What a product writes, by the positions of addresses in `_by_library`."""
-    leading = gemm.ldd or gemm.rows
-    one = leading * (gemm.columns - 1) + gemm.rows
-    matrices = (gemm.batch - 1) * gemm.stride_d + one
-    has_gaps = leading != gemm.rows or (gemm.batch > 1 and gemm.stride_d != one)
+    matrices = (gemm.batch - 1) * gemm.stride_d + gemm.rows * gemm.columns
+    has_gaps = gemm.batch > 1 and gemm.stride_d != gemm.rows * gemm.columns
     outputs = [Output(2, item * matrices, has_gaps)]
     if epilogue & SUMS_OF_A:
         outputs.append(Output(4, item * gemm.rows))

@@ -18,6 +18,9 @@ TILE = 64
 LEAST_DEPTH = 256
 """The least depth of a part."""
 
+DEEP = 1 << 16
+"""The least depth of a single product that is split."""
+
 BLOCKS = 2
 """The blocks per multiprocessor that parts are made for."""
 
@@ -33,11 +36,19 @@ class Split(NamedTuple):
     depth: int
 
 
-def find_split(first: Layout, second: Layout, processors: int) -> Split | None:
-    """Return how to split a stack of products, None if it occupies the device as a whole."""
+def find_split(
+    first: Layout, second: Layout, processors: int, single: bool = False
+) -> Split | None:
+    """Return how to split a product, None if it occupies the device as a whole.
+
+    Libraries split the depth of single products themselves. `single` says to do it here if such a
+    product is very deep and narrow.
+    """
     *lead, m, n = product_shape(first, second)
     depth = first.shape[-2 if first.transpose else -1]
-    if not lead or first.shape[:-2] != second.shape[:-2] or matrix_of(first) is None:
+    if first.shape[:-2] != second.shape[:-2] or matrix_of(first) is None:
+        return None
+    if not lead and not (single and depth >= DEEP and max(m, n) <= 2 * TILE):
         return None
     if matrix_of(second) is None or min(*first.strides, *second.strides) < 0:
         return None
@@ -49,7 +60,7 @@ def find_split(first: Layout, second: Layout, processors: int) -> Split | None:
     # depth. Otherwise there is one call per matrix, whose parts alone have to occupy the device.
     strides = first.strides[:-2], second.strides[:-2]
     part = 0
-    if _follow(first) and _follow(second) and len(merged_axes(lead, *strides)) <= 1:
+    if not lead or (_follow(first) and _follow(second) and len(merged_axes(lead, *strides)) <= 1):
         part = _divisor(depth, -(-wanted // (tiles * math.prod(lead))))
     if not part:
         count = min(-(-wanted // tiles), depth // LEAST_DEPTH)

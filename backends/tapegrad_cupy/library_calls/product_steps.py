@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 
 
 class Gemm(NamedTuple):
-    """D = op(A) op(B) for a batch of column-major matrices."""
+    """D = op(A) op(B) for a batch of column-major matrices; the columns of D are contiguous."""
 
     rows: int
     columns: int
@@ -50,7 +50,6 @@ class Gemm(NamedTuple):
     stride_b: int = 0
     stride_d: int = 0
     alignment: int = 256  # of all three addresses, in bytes
-    ldd: int = 0  # 0 if the columns of D follow one another
 
 
 class Step(NamedTuple):
@@ -90,13 +89,10 @@ def product_shape(first: Layout, second: Layout) -> Shape:
     return (*lead[::-1], m, n)
 
 
-def find_route(
-    first: Layout, second: Layout, itemsize: int, alignment: int = 256, row: int = 0
-) -> Route:
+def find_route(first: Layout, second: Layout, itemsize: int, alignment: int = 256) -> Route:
     """Return the calls for a product that is not empty and has a depth of at least one.
 
-    `alignment` is the alignment of both addresses, a power of two up to 256. `row` is the number
-    of elements from one row of the result to the next, 0 if the rows follow one another.
+    `alignment` is the alignment of both addresses, a power of two up to 256.
     """
     *lead, m, n = product_shape(first, second)
     layouts = [first, second]
@@ -107,14 +103,14 @@ def find_route(
     # A single column is computed as a single row of the transposed product, so that in all
     # products with a vector B and D have one column.
     transposed = n == 1 < m
-    gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed, row)
+    gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed)
     scattered = [len(merged_axes(lead, _lead_strides(layout, lead))) > 1 for layout in layouts]
     copied = [math.prod((*lead, *layouts[i].shape[-2:])) for i in (0, 1) if scattered[i]]
     if _too_many(gemm, axes, [itemsize * size for size in copied]):
         for i, layout in enumerate(layouts):
             if scattered[i]:
                 layouts[i], copies[i] = _packed(layout, tuple(lead)), tuple(lead)
-        gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed, row)
+        gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed)
     steps = _steps(gemm, axes, transposed, itemsize, alignment)
     return Route((copies[0], copies[1]), transposed, steps)
 
@@ -183,7 +179,7 @@ def merged_axes(lengths: Sequence[int], *strides: Sequence[int]) -> list[tuple[i
 
 
 def _gemm_and_axes(
-    first: Layout, second: Layout, lead: Sequence[int], transposed: bool, row: int
+    first: Layout, second: Layout, lead: Sequence[int], transposed: bool
 ) -> tuple[Gemm, list[tuple[int, ...]]]:
     """Return the product of one pair of matrices, and the axes to repeat it over.
 
@@ -197,7 +193,7 @@ def _gemm_and_axes(
         left, right = right.transposed(), left.transposed()
         strides.reverse()
     m, k, n = left.rows, left.columns, right.columns
-    axes = merged_axes(lead, *strides, row_major_strides(lead, m * (row or n)))
+    axes = merged_axes(lead, *strides, row_major_strides(lead, m * n))
     leading = left.leading
     if axes and left.by_rows:
         length, step, other, _ = axes[-1]
@@ -208,7 +204,7 @@ def _gemm_and_axes(
             axes.pop()
     # Row-major D = L R is column-major D' = R' L', and contiguous rows of L are columns of L'.
     gemm = Gemm(n, m, k, not right.by_rows, not left.by_rows, right.leading, leading)
-    return gemm._replace(ldd=row), axes
+    return gemm, axes
 
 
 # Calls

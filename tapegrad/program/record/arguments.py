@@ -133,7 +133,7 @@ def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
 
     `Function.__call__` builds the same key for calls with tensors only.
     """
-    parts: list[Any] = [(chosen_device(), TF32[0])]
+    parts: list[Any] = [(chosen_device(), TF32["on"])]
     for position, leaf in enumerate(leaves):
         if type(leaf) is Tensor:
             array = leaf.array

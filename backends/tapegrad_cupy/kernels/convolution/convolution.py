@@ -41,7 +41,7 @@ def conv(
     """Slide filters over data."""
     key = (
         "conv", x.shape, x.dtype.num, w.shape, w.dtype.num,
-        strides, padding, dilation, groups, _current_device(), TF32[0],
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -63,7 +63,7 @@ def conv_input_gradient(
     """Return the gradient of the data: spread each cotangent over its window."""
     key = (
         "conv_input_gradient", t.shape, t.dtype.num, w.shape, w.dtype.num, input_shape,
-        strides, padding, dilation, groups, _current_device(), TF32[0],
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -91,7 +91,7 @@ def _filter_gradient(
     """Return the gradient of the filters, in cuDNN's order if cuDNN computes it."""
     key = (
         "conv_filter_gradient", x.shape, x.dtype.num, t.shape, t.dtype.num, window,
-        strides, padding, dilation, groups, _current_device(), TF32[0],
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -170,7 +170,7 @@ def _choose(name: str, conv: Convolution) -> tuple[Plan, bool]:
     plan = _without_windows(name, conv)
     if plan is not None:
         return plan, False
-    plan = cudnn.plan(name, conv, TF32[0])
+    plan = cudnn.plan(name, conv, TF32["on"])
     if plan is not None:
         return plan, name != "conv_filter_gradient"
     plans = grouped.PLANS if grouped.is_thin(conv) else patches.PLANS

@@ -19,15 +19,16 @@ from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
 from tapegrad_cupy.kernels.products.products import (
-    Padded,
     alignment_of,
+    find_padding,
     matrix_layout,
-    pad_operands,
+    padded_operands,
     prepared_product,
 )
 from tapegrad_cupy.kernels.products.small import ACTIVATIONS, SmallProduct, find_small
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
+from tapegrad_cupy.library_calls.product_padding import Padding
 from tapegrad_cupy.library_calls.product_steps import Shape, find_route, product_shape
 
 Array = Any
@@ -81,7 +82,7 @@ def matmul_sum(
         b.shape, b.strides, b.dtype.num, transpose_b,
         (vector.shape, vector.dtype.num) if bias else None,
         (matrix.shape, matrix.dtype.num) if residual else None,
-        activation, bits & 255, device, TF32[0],
+        activation, bits & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -109,7 +110,7 @@ def matmul_with_sums(
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        of_first, (a.data.ptr | b.data.ptr) & 255, device, TF32[0],
+        of_first, (a.data.ptr | b.data.ptr) & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _sums_plans.get(key)
     if plan is None:
@@ -178,27 +179,25 @@ def _make_plan(call: _Call) -> Plan | None:
         return None
     if matrix is not None and matrix.shape != shape:
         return None
-    if not TF32[0]:
-        bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
+    bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
+    if not TF32["on"]:
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
         if small is not None:
             return _one_launch(small, dtype, call.activation)
-    padded = pad_operands(a, b, first, second)
-    if padded.row and matrix is not None:
-        return None  # the residual would need rows like those of the result
-    bits = padded.bits | (0 if matrix is None else matrix.data.ptr)
-    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(bits), padded.row)
+    padding = find_padding(a, b, first, second)
+    if padding is not None:
+        return _of_padded(padding, call) if padding.columns == shape[1] else None
+    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
     if route.copies != (None, None) or (route.first_is_a and vector is not None):
         return None  # the result has one column, so all rows of D would need one bias
     epilogue, activation = 0 if vector is None else cublaslt.BIAS, call.activation
     if activation is not None and dtype.name in _ACTIVATIONS[activation]:
         epilogue, activation = epilogue | _EPILOGUES[activation], None
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, TF32[0], _current_device(),
+        route.steps[0].gemm, dtype.name, TF32["on"], _current_device(),
         epilogue or cublaslt.PLAIN,
     )  # fmt: skip
-    plan = _one_call(product, route.first_is_a, (shape[0], padded.row or shape[1]), dtype)
-    return _finished(plan, padded, shape, activation)
+    return _one_call(product, route.first_is_a, shape, dtype, activation)
 
 
 def _is_supported(arrays: list[Array], has_bias: bool) -> bool:
@@ -227,8 +226,11 @@ def _one_launch(product: SmallProduct, dtype: Any, activation: str | None) -> Pl
     return run
 
 
-def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> Plan:
-    """Return the plan of one product."""
+def _one_call(
+    product: Product, first_is_a: bool, shape: Shape, dtype: Any, activation: str | None
+) -> Plan:
+    """Return the plan of one product, followed by `activation` if the epilogue lacks it."""
+    finish = None if activation is None else PRIMITIVES[activation].kernel(cupy.ndarray)
 
     def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
         result = cupy.ndarray(shape, dtype)
@@ -237,23 +239,22 @@ def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> P
         added = 0 if matrix is None else matrix.data.ptr
         at_vector = 0 if vector is None else vector.data.ptr
         product(at_a, at_b, at, stream.ptr, added, at_vector)
-        return result
+        return result if finish is None else finish(result)
 
     return run
 
 
-def _finished(plan: Plan, padded: Padded, shape: Shape, activation: str | None) -> Plan:
-    """Return a plan with the copies to and from aligned rows, and the activation, if any."""
-    finish = None if activation is None else PRIMITIVES[activation].kernel(cupy.ndarray)
-    if finish is None and not any(padded.padding):
-        return plan
+def _of_padded(padding: Padding, call: _Call) -> Plan:
+    """Return the plan of a product of aligned copies, in which only the depth is larger."""
+    flags = (call.transpose_a, call.transpose_b)
 
     def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
-        a, b = padded.operands(a, b)
-        result = plan(a, b, vector, matrix)
-        if padded.row:
-            result = contiguous_copy(result[:, : shape[1]])
-        return result if finish is None else finish(result)
+        a, b = padded_operands(padding, a, b, *flags)
+        addends = [array for array in (vector, matrix) if array is not None]
+        return matmul_sum(
+            a, b, *addends, transpose_a=flags[0], transpose_b=flags[1],
+            bias=vector is not None, residual=matrix is not None, activation=call.activation,
+        )  # fmt: skip
 
     return run
 
@@ -304,19 +305,17 @@ def _make_sums_plan(
         return None
     first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
     shape = product_shape(first, second)
-    padded = pad_operands(a, b, first, second)
-    if padded.row:
+    if find_padding(a, b, first, second) is not None:
         return None
-    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(padded.bits))
+    route = find_route(first, second, dtype.itemsize, alignment_of(a.data.ptr | b.data.ptr))
     if route.copies != (None, None):
         return None
     epilogue = cublaslt.SUMS_OF_A if of_first == route.first_is_a else cublaslt.SUMS_OF_B
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, TF32[0], _current_device(), epilogue
+        route.steps[0].gemm, dtype.name, TF32["on"], _current_device(), epilogue
     )
 
     def run(a: Array, b: Array) -> tuple[Array, Array]:
-        a, b = padded.operands(a, b)
         result, sums = cupy.ndarray(shape, dtype), cupy.ndarray((shape[not of_first],), dtype)
         one, other = (a, b) if route.first_is_a else (b, a)
         stream = _current_stream().ptr

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy
 
 from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad_cupy.kernels.copying.copies import contiguous_copy, copy_into
+from tapegrad_cupy.kernels.copying.copies import contiguous_copy
+from tapegrad_cupy.kernels.copying.corners import in_corner, out_of_corner
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
 from tapegrad_cupy.kernels.products.stack_vectors import StackedVectors, find_form
 from tapegrad_cupy.kernels.rows.row_launch import processors
 from tapegrad_cupy.launch.cuda_prelude import FLOATS
-from tapegrad_cupy.library_calls import cublaslt, product_padding
+from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
-from tapegrad_cupy.library_calls.product_padding import Padding, Rates
+from tapegrad_cupy.library_calls.product_padding import Padding, choose_padding
 from tapegrad_cupy.library_calls.product_splits import Split, find_split
 from tapegrad_cupy.library_calls.product_steps import (
     Gemm,
@@ -66,7 +67,7 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool, total: Any =
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        (at_a | at_b) & 255, device, TF32[0],
+        (at_a | at_b) & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -136,16 +137,22 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     if REASON or dtype.name not in cublaslt.NUMBERS:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     bits = a.data.ptr | b.data.ptr
-    small = None if TF32[0] else find_small(a, b, transpose_a, transpose_b, bits)
+    small = None if TF32["on"] else find_small(a, b, transpose_a, transpose_b, bits)
     if small is not None:
         return _one_launch(small, dtype)
     stacked = find_form(first, second) if dtype.name in FLOATS else None
     if stacked is not None:
         product = StackedVectors(stacked[0], dtype.name, bits)
         return _added(_one_stack(product, stacked[1], shape, dtype))
-    split = find_split(first, second, processors()) if dtype.name in _SPLIT else None
-    if split is not None:
-        return _added(_by_parts(split, transpose_a, transpose_b))
+    if dtype.name in _SPLIT:
+        # Kernels without tensor cores take twice the time of parts.
+        single = dtype == cupy.float32 and not TF32["on"]
+        split = find_split(first, second, processors(), single)
+        if split is not None:
+            return _added(_by_parts(split, transpose_a, transpose_b))
+    padding = find_padding(a, b, first, second)
+    if padding is not None:
+        return _added(_of_padded(padding, transpose_a, transpose_b))
     try:
         return _library_plan(a, b, first, second, shape, dtype)
     except UnsupportedError:
@@ -154,53 +161,12 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
 
 def _library_plan(a: Any, b: Any, first: Layout, second: Layout, shape: Shape, dtype: Any) -> Plan:
     """Return the plan of calls of the library; raise UnsupportedError if it lacks an algorithm."""
-    padded, device = pad_operands(a, b, first, second), _current_device()
-    route = find_route(*padded.layouts, dtype.itemsize, alignment_of(padded.bits), padded.row)
-    products = [prepared_product(step.gemm, dtype.name, TF32[0], device) for step in route.steps]
-    if len(products) == 1 and route.copies == (None, None) and not any(padded.padding):
+    device = _current_device()
+    route = find_route(first, second, dtype.itemsize, alignment_of(a.data.ptr | b.data.ptr))
+    products = [prepared_product(step.gemm, dtype.name, TF32["on"], device) for step in route.steps]
+    if len(products) == 1 and route.copies == (None, None):
         return _one_call(products[0], route.first_is_a, shape, dtype)
-    return _added(_many_calls(products, route, padded, shape, dtype))
-
-
-class Padded(NamedTuple):
-    """The operands of a product after copying some of them to aligned rows."""
-
-    padding: Padding
-    layouts: tuple[Layout, Layout]
-    row: int
-    """The elements from one row of the result to the next, 0 if the rows follow one another."""
-    bits: int
-    """The bitwise or of the addresses that are not copied."""
-
-    def operands(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Return the operands, copied where that has been chosen."""
-        first, second = self.layouts
-        a = _padded_copy(a, first) if self.padding.first else a
-        return a, _padded_copy(b, second) if self.padding.second else b
-
-
-def pad_operands(a: Any, b: Any, first: Layout, second: Layout) -> Padded:
-    """Return which arrays to copy to aligned rows before a product; see product_padding.py."""
-    rates, size = rates_of(a.dtype), a.dtype.itemsize
-    padding = product_padding.NONE
-    if rates is not None:
-        alignments = (alignment_of(a.data.ptr), alignment_of(b.data.ptr))
-        padding = product_padding.choose_padding(first, second, size, alignments, rates)
-    layouts = (
-        product_padding.padded_layout(first, size) if padding.first else first,
-        product_padding.padded_layout(second, size) if padding.second else second,
-    )
-    columns = product_shape(first, second)[-1]
-    row = product_padding.padded_length(columns, size) if padding.result else 0
-    bits = (0 if padding.first else a.data.ptr) | (0 if padding.second else b.data.ptr)
-    return Padded(padding, layouts, row, bits)
-
-
-def rates_of(dtype: Any) -> Rates | None:
-    """Return the speed of tensor cores for a dtype, None if they are not used."""
-    if dtype.itemsize == 2:
-        return product_padding.HALF
-    return product_padding.TF32 if TF32[0] and dtype == cupy.float32 else None
+    return _added(_many_calls(products, route, shape, dtype))
 
 
 def _added(multiply: Callable[[Any, Any], Any]) -> Plan:
@@ -306,46 +272,63 @@ def _by_parts(split: Split, transpose_a: bool, transpose_b: bool) -> Callable[[A
     return multiply
 
 
+def find_padding(a: Any, b: Any, first: Layout, second: Layout) -> Padding | None:
+    """Return how to enlarge matrices before a product, None to leave them; see product_padding."""
+    if a.dtype.itemsize != 2:
+        return None  # kernels for other dtypes, TensorFloat-32 included, gain less than copies cost
+    alignments = (alignment_of(a.data.ptr), alignment_of(b.data.ptr))
+    return choose_padding(first, second, a.dtype.itemsize, alignments)
+
+
+def padded_operands(
+    padding: Padding, a: Any, b: Any, transpose_a: bool, transpose_b: bool
+) -> tuple[Any, Any]:
+    """Return the operands of a product, those that are to be enlarged as aligned copies."""
+    if padding.first:
+        sides = (a.shape[-1 if transpose_a else -2], padding.depth)
+        a = in_corner(a, *sides[:: -1 if transpose_a else 1])
+    if padding.second:
+        sides = (padding.depth, padding.columns)
+        b = in_corner(b, *sides[:: -1 if transpose_b else 1])
+    return a, b
+
+
+def _of_padded(padding: Padding, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any], Any]:
+    """Return a function that multiplies aligned copies."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        columns = b.shape[-2 if transpose_b else -1]
+        a, b = padded_operands(padding, a, b, transpose_a, transpose_b)
+        result = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return result if columns == padding.columns else out_of_corner(result, columns)
+
+    return multiply
+
+
 def _many_calls(
-    products: list[Product], route: Route, padded: Padded, shape: Shape, dtype: Any
+    products: list[Product], route: Route, shape: Shape, dtype: Any
 ) -> Callable[[Any, Any], Any]:
-    """Return a function with copies and calls."""
     calls = [
         (product, step.first, step.second, step.result)
         for product, step in zip(products, route.steps)
     ]
     copy_a, copy_b = route.copies
-    row = padded.row
 
     def multiply(a: Any, b: Any) -> Any:
-        a, b = padded.operands(a, b)
         if copy_a is not None:
             a = _copied(a, copy_a)
         if copy_b is not None:
             b = _copied(b, copy_b)
-        result = _ndarray((*shape[:-1], row) if row else shape, dtype)
+        result = _ndarray(shape, dtype)
         at_a, at_b, at, stream = a.data.ptr, b.data.ptr, result.data.ptr, _current_stream().ptr
         for product, first, second, place in calls:
             one, other = at_a + first, at_b + second
             if not route.first_is_a:
                 one, other = other, one
             product(one, other, at + place, stream)
-        return contiguous_copy(result[..., : shape[-1]]) if row else result
+        return result
 
     return multiply
-
-
-def _padded_copy(array: Any, layout: Layout) -> Any:
-    """Return a copy with the strides of a layout, which may have gaps between rows."""
-    *lead, rows, columns = array.shape
-    if product_padding.is_by_columns(layout):
-        whole = _ndarray((*lead, columns, layout.strides[-1]), array.dtype)
-        target = whole[..., :rows].swapaxes(-1, -2)
-    else:
-        whole = _ndarray((*lead, rows, layout.strides[-2]), array.dtype)
-        target = whole[..., :columns]
-    copy_into(target, array)
-    return target
 
 
 def _copied(array: Any, lead: Shape) -> Any:
