@@ -306,6 +306,29 @@ def test_shapes_that_do_not_fit_are_told() -> None:
         tf.matmul(b, c, transpose_b=True)
 
 
+# Algorithms
+
+
+@pytest.mark.parametrize("dtype", ["float32", BFLOAT16], ids=str)
+def test_algorithms_of_large_products_are_timed_at_the_first_call(
+    fresh_plans: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, dtype: Any
+) -> None:
+    monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
+    products.prepared_product.cache_clear()
+    a, b = draw((1024, 1100), dtype), draw((1100, 1000), dtype, 1)
+    for _ in range(2):  # the second time, the choice is read from the disk
+        products.prepared_product.cache_clear()
+        products._plans.clear()
+        results = [
+            cupy.asnumpy(products.matmul(a, b, transpose_a=False, transpose_b=False))
+            for _ in range(5)
+        ]
+        check(cupy.asarray(results[0]), a, b)
+        assert len({result.tobytes() for result in results}) == 1
+
+    assert len(list(tmp_path.glob("*.algorithm"))) == 1
+
+
 # Streams
 
 
