@@ -30,13 +30,13 @@ from tapegrad_cupy.kernels import kernel_table
 from tapegrad_cupy.kernels.attention import attention_tiles
 from tapegrad_cupy.kernels.casting import multi_casts
 from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, pooling
-from tapegrad_cupy.kernels.copying import copies, multi_copies, shape
+from tapegrad_cupy.kernels.copying import copies, corners, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.fourier import frames
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
-from tapegrad_cupy.kernels.products import small
+from tapegrad_cupy.kernels.products import small, stack_vectors
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
 from tapegrad_cupy.kernels.rows import column_launch, losses_with_gradients, normalization, rows
@@ -58,6 +58,7 @@ MODULES: tuple[ModuleType, ...] = (
     column_launch,
     conversions,
     copies,
+    corners,
     elementwise_vjp,
     few_channels,
     frames,
@@ -88,6 +89,7 @@ MODULES: tuple[ModuleType, ...] = (
     small,
     small_matrices,
     special,
+    stack_vectors,
     running_means,
     updates,
 )

@@ -24,11 +24,16 @@ from tapegrad.core.determinism import (
     enable_op_determinism,
     is_op_determinism_enabled,
 )
+from tapegrad.core.precision import (
+    enable_tensor_float_32_execution,
+    tensor_float_32_execution_enabled,
+)
 
 __all__ = [
     "VirtualDeviceConfiguration",
     "disable_op_determinism",
     "enable_op_determinism",
+    "enable_tensor_float_32_execution",
     "get_device_details",
     "get_memory_growth",
     "get_memory_info",
@@ -42,4 +47,5 @@ __all__ = [
     "set_memory_growth",
     "set_virtual_device_configuration",
     "set_visible_devices",
+    "tensor_float_32_execution_enabled",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.precision import TF32
 from tapegrad.ops.products.fused import matmul_sum_p
 from tapegrad.program.emit.lowering import plain_steps, to_python
 from tapegrad.program.passes.epilogues import with_epilogues
@@ -184,7 +185,7 @@ def test_tf32_is_used_when_asked_for_only(
     a, b, bias = draw((256, 256), "float32"), draw((256, 256), "float32", 1), draw((256,), "f4", 2)
     errors = []
     for allowed in (False, True):
-        monkeypatch.setattr(products, "TF32", allowed)
+        monkeypatch.setitem(TF32, "on", allowed)
         errors.append(abs(exact(compute(a, b, bias)) - exact(a) @ exact(b) - exact(bias)).max())
 
     assert errors[0] < 1e-4 < errors[1] < 1e-1

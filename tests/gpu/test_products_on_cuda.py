@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.precision import TF32
 
 cupy = pytest.importorskip("cupy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -130,7 +131,7 @@ def test_tf32_is_used_when_asked_for_only(
     a, b = draw((256, 256), "float32"), draw((256, 256), "float32", 1)
     errors = []
     for allowed in (False, True):
-        monkeypatch.setattr(products, "TF32", allowed)
+        monkeypatch.setitem(TF32, "on", allowed)
         got = products.matmul(a, b, transpose_a=False, transpose_b=False)
         errors.append(abs(exact(got) - exact(a) @ exact(b)).max())
 
@@ -178,7 +179,70 @@ def test_more_matrices_than_a_grid_is_long() -> None:
     multiply(draw((65537, 2, 3), "float32"), draw((65537, 3, 2), "float32", 1))
 
 
+# Rows that are not aligned, and parts of the depth
+
+
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("sizes", [(16384, 77, 512), (2048, 513, 777), (2049, 1024, 1023)])
+def test_odd_rows_are_copied_to_aligned_ones(
+    fresh_plans: None, dtype: Any, flags: tuple[bool, bool], sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    a, b = draw((m, k), dtype), draw((k, n), dtype, 1)
+    stored = [cupy.ascontiguousarray(turn(x, flag)) for x, flag in zip((a, b), flags)]
+    layouts = [products.matrix_layout(x, flag) for x, flag in zip(stored, flags)]
+    is_odd = n % 8 or any(x.shape[-1] % 8 for x in stored)
+
+    assert (products.find_padding(*stored, *layouts) is not None) == bool(is_odd)
+    multiply(*[turn(x, flag) for x, flag in zip(stored, flags)], *flags)
+    multiply(a[:, :-1], b[:-1], *flags)
+
+
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
+def test_odd_rows_of_stacks_between_other_axes(fresh_plans: None, dtype: Any) -> None:
+    heads = draw((32, 197, 3, 8, 64), dtype).transpose(2, 0, 3, 1, 4)
+    q, k, v = heads
+    weights = draw((32, 8, 197, 197), dtype, 1)
+
+    multiply(q, turn(k, True), False, True)
+    multiply(weights, v)
+    multiply(turn(weights, True), q, True, False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("depth", [16384, 16387])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_deep_stacks_are_added_up_in_parts(
+    fresh_plans: None, dtype: str, depth: int, is_packed: bool
+) -> None:
+    a, b = draw((5, depth, 12), dtype), draw((5, depth, 8), dtype, 1)
+    if not is_packed:
+        a, b = (cupy.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1) for x in (a, b))
+
+    multiply(turn(a, True), b, True, False)
+    total = draw((5, 12, 8), dtype, 2)
+    want = exact(total) + exact(turn(a, True)) @ exact(b)
+    products.matmul(a, b, transpose_a=True, transpose_b=False, total=total)
+    np.testing.assert_allclose(exact(total), want, rtol=1e-3, atol=1e-2)
+
+
 # Vectors
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("shape", [(64, 64), (3, 3), (7, 130), (130, 7)])
+def test_stacks_of_matrices_times_vectors(
+    fresh_plans: None, dtype: Any, flags: tuple[bool, bool], shape: tuple[int, int]
+) -> None:
+    a, x = draw((300, *shape), dtype), draw((300, shape[1], 1), dtype, 1)
+
+    multiply(a, x, *flags)
+    multiply(turn(cupy.ascontiguousarray(turn(a, True)), True), x, *flags)
+    multiply(turn(x, True), turn(a, True), *flags)
+    multiply(a[::2], x[1::2], *flags)
+    multiply(a.reshape(3, 100, *shape), x.reshape(3, 100, shape[1], 1), *flags)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -240,6 +304,29 @@ def test_shapes_that_do_not_fit_are_told() -> None:
         a @ a
     with pytest.raises(ValueError, match="the leading axes 4 and 3 do not broadcast"):
         tf.matmul(b, c, transpose_b=True)
+
+
+# Algorithms
+
+
+@pytest.mark.parametrize("dtype", ["float32", BFLOAT16], ids=str)
+def test_algorithms_of_large_products_are_timed_at_the_first_call(
+    fresh_plans: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, dtype: Any
+) -> None:
+    monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
+    products.prepared_product.cache_clear()
+    a, b = draw((1024, 1100), dtype), draw((1100, 1000), dtype, 1)
+    for _ in range(2):  # the second time, the choice is read from the disk
+        products.prepared_product.cache_clear()
+        products._plans.clear()
+        results = [
+            cupy.asnumpy(products.matmul(a, b, transpose_a=False, transpose_b=False))
+            for _ in range(5)
+        ]
+        check(cupy.asarray(results[0]), a, b)
+        assert len({result.tobytes() for result in results}) == 1
+
+    assert len(list(tmp_path.glob("*.algorithm"))) == 1
 
 
 # Streams

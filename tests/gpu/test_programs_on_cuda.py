@@ -112,3 +112,33 @@ def test_the_gradients_of_a_large_layer_come_from_one_product(dtype: str) -> Non
     precision = 23 * 4 * (2.0**-8 if dtype == "bfloat16" else 2.0**-20)
     np.testing.assert_allclose(tf.cast(for_w, "float64"), x.T @ target, rtol=0, atol=precision)
     np.testing.assert_allclose(tf.cast(for_b, "float64"), target.sum(0), rtol=0, atol=precision)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_attention_that_is_spelled_out_runs_in_its_kernels(dtype: Any) -> None:
+    """The gradients are as accurate as those of separate products, against float64."""
+
+    def step(rows: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            heads = tf.transpose(tf.reshape(rows, (2, 37, 3, 4, 16)), (2, 0, 3, 1, 4))
+            q, k, v = tf.unstack(heads)
+            weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * 0.25)
+            mixed = tf.reshape(tf.transpose(tf.matmul(weights, v), (0, 2, 1, 3)), (74, 64))
+            loss = tf.reduce_sum(tf.cast(mixed, tf.float64) ** 2)
+        return mixed, tape.gradient(loss, rows)
+
+    recorded = tf.function(step)
+    errors: dict[Any, list[float]] = {step: [], recorded: []}
+    for seed in range(CALLS):
+        rows = np.random.default_rng(seed).normal(size=(74, 192))
+        with tf.device("cuda:0"):
+            half = tf.cast(tf.constant(rows), dtype)
+            exact = step(tf.cast(half, tf.float64))
+            for function, found in errors.items():
+                pairs = zip(function(half), exact, strict=True)
+                found += [float(tf.norm(tf.cast(x, tf.float64) - y)) for x, y in pairs]
+
+    names = [call.primitive.name for call in recorded.program(half).graph.calls]
+    assert names.count("attention") == names.count("attention_gradient") == 1
+    assert np.all(np.array(errors[recorded]) <= 1.2 * np.array(errors[step]))

@@ -12,6 +12,7 @@ import pytest
 
 # Declares the primitive whose rule the kernels look up.
 import tapegrad.ops.products.fused  # noqa: F401
+from tapegrad.core.precision import TF32
 
 cupy = pytest.importorskip("cupy")
 epilogues = pytest.importorskip("tapegrad_cupy.kernels.products.epilogues")
@@ -312,7 +313,7 @@ def test_other_dtypes_stacks_and_tf32_are_left_to_the_library(
 
     assert small.find_small(a.astype("float64"), b.astype("float64"), False, False, 0) is None
     assert small.find_small(a[None], b[None], False, False, 0) is None
-    monkeypatch.setattr(products, "TF32", True)
+    monkeypatch.setitem(TF32, "on", True)
     monkeypatch.setattr(products, "find_small", lambda *args: pytest.fail("it was asked"))
 
     assert multiply(a, b).shape == (16, 16)

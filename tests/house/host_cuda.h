@@ -101,6 +101,11 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
     return {(uint16_t)(x != x ? 0x7fff : (bits + 0x7fff + odd) >> 16)};
 }
 
+// No kernel in half precision runs here, but sources mention the type.
+struct __half { uint16_t bits; };
+inline float __half2float(__half) { abort(); }
+inline __half __float2half_rn(float) { abort(); }
+
 template <class... A, size_t... I>
 void call(void (*kernel)(A...), void** arguments, index_sequence<I...>) {
     kernel((A)(conditional_t<is_pointer_v<A>, void*, intptr_t>)arguments[I]...);

@@ -23,9 +23,9 @@ _GUARD = 64
 """Elements before and after each array, which a kernel must not use."""
 
 _LAUNCH = """
-extern "C" void run(void** arguments, int blocks, int threads, int backwards) {
-    launch_all(KERNEL, arguments, blocks, threads, backwards);
-}
+extern "C" void run(void** arguments, int blocks, int threads, int backwards) {{
+    launch_all({name}, arguments, blocks, threads, backwards);
+}}
 """
 
 
@@ -55,6 +55,14 @@ def run_on_host(
     return plan, results
 
 
+def launch_on_host(
+    text: str, name: str, blocks: int, threads: int, *arguments: int, backwards: bool = False
+) -> None:
+    """Run a kernel whose arguments are addresses and numbers of 64 bits."""
+    run = _compiled(text, name)
+    run((ctypes.c_void_p * len(arguments))(*arguments), blocks, threads, int(backwards))
+
+
 def between_nans(array: np.ndarray, unaligned: bool = False) -> np.ndarray:
     """Return a copy whose memory has NaN on both sides, or large numbers."""
     outside = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.nan
@@ -71,8 +79,8 @@ def _count(shape: tuple[int, ...]) -> int:
 @functools.cache
 def _compiled(text: str, name: str = "loop") -> Any:
     """Return the function that runs a kernel; misaligned vectors and wrong indices end it."""
-    source = f'#include "{SHIM}"\n{text}{_LAUNCH.replace("KERNEL", name)}'
-    source = source.replace("#include <cuda_bf16.h>", "")
+    source = f'#include "{SHIM}"\n{text}{_LAUNCH.format(name=name)}'
+    source = source.replace("#include <cuda_bf16.h>", "").replace("#include <cuda_fp16.h>", "")
     flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared"]
     flags += ["-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"]
     with tempfile.TemporaryDirectory() as folder:

@@ -50,6 +50,7 @@ CORE: Sequence[Sequence[str]] = (
         "files.limits",
         "observed",
         "ownership",
+        "precision",
         "symbolic_calls",
         "gc_pause",
         "uninterrupted",

@@ -353,6 +353,17 @@ def test_small_products_leave_sums_to_loops() -> None:
     assert names(with_operand_sums(before, least=M * K * N)) == ["matmul_with_sums"]
 
 
+def test_deep_products_leave_sums_to_loops() -> None:
+    def both(x: Any, t: Any) -> Any:
+        return tf.matmul(x, t, transpose_a=True), tf.reduce_sum(t, axis=0)
+
+    deep = record(both, draw((100_000, 2), (100_000, 3), dtype="float32"))
+    wide = record(both, draw((2_000, 2), (2_000, 3), dtype="float32"))
+
+    assert with_operand_sums(deep) == deep
+    assert names(with_operand_sums(wide)) == ["matmul_with_sums"]
+
+
 def test_one_sum_goes_into_one_product() -> None:
     arrays = draw((K, M), (K, M), (K, N))
 

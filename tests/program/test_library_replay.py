@@ -42,7 +42,7 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
     monkeypatch.setattr(library_replay, "run_and_compare", made.compare)
-    monkeypatch.setattr(library_replay, "_is_capturing", lambda: made.is_capturing)
+    monkeypatch.setattr(library_replay, "is_capturing", lambda: made.is_capturing)
     monkeypatch.setattr(library_replay, "_current_device", lambda: made.number)
     monkeypatch.setattr(ReplayedCall, "_find_replay", lambda self, addresses: made.replay)
     monkeypatch.setattr(library_replay, "_differing", [])

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import cupy
 
 from tapegrad.errors import BackendUnavailableError
-from tapegrad_cupy.library_calls.library_replay import ReplayedCall
+from tapegrad_cupy.library_calls import product_search
+from tapegrad_cupy.library_calls.library_replay import ReplayedCall, is_capturing
 from tapegrad_cupy.library_calls.product_steps import Gemm
 from tapegrad_cupy.library_calls.replay_check import Output
 
@@ -54,6 +55,7 @@ def _load() -> tuple[Any, str]:
             function.argtypes, function.restype = arguments, c_int
         library.cublasLtGetStatusString.argtypes = [c_int]
         library.cublasLtGetStatusString.restype = c_char_p
+        library.cublasLtGetVersion.restype = c_size_t
     except (ImportError, OSError, AttributeError, RuntimeError) as error:
         return None, f"cuBLASLt cannot be loaded: {error}"
     return library, ""
@@ -199,8 +201,8 @@ class Product:
     """
 
     __slots__ = (
-        "__weakref__", "_a", "_algorithm", "_b", "_choice", "_d", "_description", "_device",
-        "_handle", "_lock", "_numbers", "_one", "_product", "_space", "_sum", "_vector", "_zero",
+        "__weakref__", "_a", "_b", "_choice", "_choices", "_d", "_description", "_device",
+        "_handle", "_key", "_lock", "_numbers", "_one", "_product", "_sum", "_vector", "_zero",
     )  # fmt: skip
 
     def __init__(
@@ -226,12 +228,15 @@ class Product:
         self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
         # Without scratch memory a product is one launch. A second launch, which adds partial
         # products, pays only for large or deep products. Sums may need scratch memory.
-        small = gemm.batch * gemm.rows * gemm.columns * gemm.depth <= _SMALL
+        work = gemm.batch * gemm.rows * gemm.columns * gemm.depth
         shallow = gemm.depth < _DEEP
-        alone = small and shallow and not epilogue & (SUMS_OF_A | SUMS_OF_B)
-        self._choice = self._choose(gemm.alignment, 0 if alone else WORKSPACE_BYTES, epilogue)
-        self._algorithm = ctypes.addressof(self._choice)
-        self._space = self._choice.workspace
+        alone = work <= _SMALL and shallow and not epilogue & (SUMS_OF_A | SUMS_OF_B)
+        space = 0 if alone else WORKSPACE_BYTES
+        most = product_search.MOST if product_search.is_searched(work) else 1
+        choices = self._choose(gemm.alignment, space, epilogue, most)
+        self._choice = choices[0]
+        self._choices = choices if len(choices) > 1 else None
+        self._key = (gemm, dtype, tf32, epilogue)
         self._one, self._zero = ctypes.addressof(numbers.one), ctypes.addressof(numbers.zero)
         outputs = _outputs(gemm, ITEM_SIZES[dtype], epilogue)
         self._product = ReplayedCall(self._by_library, outputs)
@@ -253,8 +258,13 @@ class Product:
             self._vector.value = VECTOR_ALIGNMENT
             _set("MatmulDesc", self._description, _VECTOR_POINTER, self._vector)
 
-    def _choose(self, alignment: int, workspace: int, epilogue: int) -> _Choice:
-        """Return the algorithm that the library recommends for at most this much scratch memory."""
+    def _choose(
+        self, alignment: int, workspace: int, epilogue: int, most: int
+    ) -> Sequence[_Choice]:
+        """Return the algorithms that the library recommends for at most this much scratch memory.
+
+        The one that it expects to be the fastest is the first, and there is at least one.
+        """
         name = "MatmulPreference"
         preference = _create(name)
         try:
@@ -262,18 +272,19 @@ class Product:
             _set(name, preference, _REDUCTIONS, c_uint32(self._numbers.reductions))
             for attribute in _ALIGNMENTS:
                 _set(name, preference, attribute, c_uint32(alignment))
-            choice, count = _Choice(), c_int()
+            choices, count = (_Choice * most)(), c_int()
             status = LIBRARY.cublasLtMatmulAlgoGetHeuristic(
                 self._handle, self._description, self._a, self._b, self._d, self._d, preference,
-                1, byref(choice), byref(count),
+                most, byref(choices), byref(count),
             )  # fmt: skip
         finally:
             _destroy(name, preference)
         if status == _INVALID and epilogue != PLAIN:
             status = _NOT_SUPPORTED  # epilogues are not available in all dtypes
         check(status, "choose an algorithm")
-        check(choice.state if count.value else _NOT_SUPPORTED, "choose an algorithm")
-        return choice
+        found = [choice for choice in choices[: count.value] if choice.state == _SUCCESS]
+        check(_SUCCESS if found else _NOT_SUPPORTED, "choose an algorithm")
+        return found
 
     def __call__(self, a: int, b: int, d: int, stream: int, c: int = 0, vector: int = 0) -> None:
         """Multiply what lies at `a` and `b` into `d`, in the stream's order.
@@ -281,7 +292,9 @@ class Product:
         What lies at `c`, which may be `d`, is added if it is given. The bias, or the sums, of an
         epilogue lie at `vector`.
         """
-        space = workspace_of(self._device, stream) if self._space else 0
+        if self._choices is not None and c != d and not is_capturing():
+            self._search((a, b, d, c, vector, workspace_of(self._device, stream)), stream)
+        space = workspace_of(self._device, stream) if self._choice.workspace else 0
         call = self._sum if c else self._product
         call((a, b, d, c, vector, space), a | b | d | c | vector, stream)
 
@@ -290,7 +303,27 @@ class Product:
         """Why calls without a sum go through the library, or "" if they do not."""
         return self._product.reason
 
+    def _search(self, addresses: Sequence[int], stream: int) -> None:
+        """Time the recommended algorithms on the operands of the first call; keep the fastest."""
+        choices, self._choices = self._choices, None
+        if choices is None:
+            return  # another thread does it
+
+        def run(number: int) -> bool:
+            try:
+                self._run(addresses, stream, choices[number])
+            except (UnsupportedError, BackendUnavailableError):
+                return False
+            return True
+
+        name = cupy.cuda.runtime.getDeviceProperties(self._device)["name"]
+        key = product_search.key_of(self._key, name, LIBRARY.cublasLtGetVersion())
+        self._choice = choices[product_search.find_fastest(len(choices), run, key)]
+
     def _by_library(self, addresses: Sequence[int], stream: int) -> None:
+        self._run(addresses, stream, self._choice)
+
+    def _run(self, addresses: Sequence[int], stream: int, choice: _Choice) -> None:
         a, b, d, c, vector, space = addresses
         with self._lock if vector else nullcontext():
             if vector and vector != self._vector.value:
@@ -302,7 +335,8 @@ class Product:
             status = _multiply(
                 self._handle, self._description, self._one, a, self._a, b, self._b,
                 self._one if c else self._zero,
-                c or d, self._d, d, self._d, self._algorithm, space or None, self._space, stream,
+                c or d, self._d, d, self._d, ctypes.addressof(choice), space or None,
+                choice.workspace, stream,
             )  # fmt: skip
         if status:
             check(status, "multiply matrices")

@@ -90,7 +90,7 @@ class ReplayedCall:
             replay(addresses, stream)
         elif self._count < 0 or bits & _UNALIGNED:
             self._by_library(addresses, stream)
-        elif self._count < CALLS_BEFORE or _is_capturing():
+        elif self._count < CALLS_BEFORE or is_capturing():
             self._count += 1
             self._by_library(addresses, stream)
         else:
@@ -141,7 +141,8 @@ def count_differing() -> int:
     return len(_differing)
 
 
-def _is_capturing() -> bool:
+def is_capturing() -> bool:
+    """Return whether the current stream is being captured, or may be."""
     try:
         return bool(_current_stream().is_capturing())
     except cupy.cuda.runtime.CUDARuntimeError:

@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 from tapegrad_cupy.launch.strided_layout import collapse_dimensions, row_major_strides
 
-MOST_STEPS = 4
-"""A stack that needs more calls than this is copied, so that one call is enough ..."""
+MOST_STEPS = 128
+"""The most calls for one product. A stack that needs more is copied, so that one is enough."""
+
+STEP_SECONDS, COPY_SECONDS, COPIED_BYTES = 3e-6, 4e-6, 1.5e12
+"""The cost of another call, and the cost of a copy and the bytes that it copies per second."""
 
 LARGE_STEP = 2**32
-"""... unless each call has at least this many operations, which hide the cost of the call."""
+"""Calls with at least this many operations occupy a device, so that others cost nothing."""
 
 MOST_MATRICES = 65535
 """The most matrices per call: a CUDA grid is no longer than this along its last axis."""
@@ -95,15 +98,17 @@ def find_route(first: Layout, second: Layout, itemsize: int, alignment: int = 25
     layouts = [first, second]
     copies: list[Shape | None] = [None, None]
     for i, layout in enumerate(layouts):
-        if _matrix(layout) is None or any(step < 0 for step in _lead_strides(layout, lead)):
+        if matrix_of(layout) is None or any(step < 0 for step in _lead_strides(layout, lead)):
             layouts[i], copies[i] = _packed(layout, layout.shape[:-2]), ()
     # A single column is computed as a single row of the transposed product, so that in all
     # products with a vector B and D have one column.
     transposed = n == 1 < m
     gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed)
-    if _too_many(gemm, axes):
+    scattered = [len(merged_axes(lead, _lead_strides(layout, lead))) > 1 for layout in layouts]
+    copied = [math.prod((*lead, *layouts[i].shape[-2:])) for i in (0, 1) if scattered[i]]
+    if _too_many(gemm, axes, [itemsize * size for size in copied]):
         for i, layout in enumerate(layouts):
-            if len(_runs(lead, _lead_strides(layout, lead))) > 1:
+            if scattered[i]:
                 layouts[i], copies[i] = _packed(layout, tuple(lead)), tuple(lead)
         gemm, axes = _gemm_and_axes(layouts[0], layouts[1], lead, transposed)
     steps = _steps(gemm, axes, transposed, itemsize, alignment)
@@ -113,7 +118,7 @@ def find_route(first: Layout, second: Layout, itemsize: int, alignment: int = 25
 # One matrix
 
 
-class _Matrix(NamedTuple):
+class Matrix(NamedTuple):
     """A matrix as BLAS sees it: contiguous rows (or columns), `leading` elements apart."""
 
     rows: int
@@ -121,8 +126,8 @@ class _Matrix(NamedTuple):
     by_rows: bool
     leading: int
 
-    def transposed(self) -> _Matrix:
-        return _Matrix(self.columns, self.rows, not self.by_rows, self.leading)
+    def transposed(self) -> Matrix:
+        return Matrix(self.columns, self.rows, not self.by_rows, self.leading)
 
 
 def _sides(layout: Layout) -> tuple[int, int]:
@@ -130,7 +135,7 @@ def _sides(layout: Layout) -> tuple[int, int]:
     return (columns, rows) if layout.transpose else (rows, columns)
 
 
-def _matrix(layout: Layout) -> _Matrix | None:
+def matrix_of(layout: Layout) -> Matrix | None:
     """Return the matrices of a layout, or None if BLAS cannot read them.
 
     The stride of an axis of length 1 is ignored.
@@ -141,11 +146,11 @@ def _matrix(layout: Layout) -> _Matrix | None:
     if column_stride == 1 or columns == 1:
         leading = row_stride if rows > 1 else columns
         if leading >= columns:
-            found = _Matrix(rows, columns, True, leading)
+            found = Matrix(rows, columns, True, leading)
     if found is None and (row_stride == 1 or rows == 1):
         leading = column_stride if columns > 1 else rows
         if leading >= rows:
-            found = _Matrix(rows, columns, False, leading)
+            found = Matrix(rows, columns, False, leading)
     return found.transposed() if found and layout.transpose else found
 
 
@@ -167,7 +172,7 @@ def _lead_strides(layout: Layout, lead: Sequence[int]) -> Shape:
     return (*[0] * (len(lead) - len(own)), *own)
 
 
-def _runs(lengths: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
+def merged_axes(lengths: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
     """Return (length, *strides) of each axis after merging axes that share one stride."""
     sizes, steps = collapse_dimensions(lengths, strides)
     return [axis for axis in zip(sizes, *steps, strict=True) if axis[0] != 1]
@@ -180,7 +185,7 @@ def _gemm_and_axes(
 
     An axis is its length and the strides of the left operand, right operand and result.
     """
-    left, right = _matrix(first), _matrix(second)
+    left, right = matrix_of(first), matrix_of(second)
     assert left is not None
     assert right is not None
     strides = [_lead_strides(first, lead), _lead_strides(second, lead)]
@@ -188,7 +193,7 @@ def _gemm_and_axes(
         left, right = right.transposed(), left.transposed()
         strides.reverse()
     m, k, n = left.rows, left.columns, right.columns
-    axes = _runs(lead, *strides, row_major_strides(lead, m * n))
+    axes = merged_axes(lead, *strides, row_major_strides(lead, m * n))
     leading = left.leading
     if axes and left.by_rows:
         length, step, other, _ = axes[-1]
@@ -205,11 +210,15 @@ def _gemm_and_axes(
 # Calls
 
 
-def _too_many(gemm: Gemm, axes: Sequence[tuple[int, ...]]) -> bool:
+def _too_many(gemm: Gemm, axes: Sequence[tuple[int, ...]], copied: Sequence[int]) -> bool:
+    """Return whether copies of so many bytes are faster than one call per index of some axes."""
     longest = max((axis[0] for axis in axes), default=1)
     calls = math.prod(axis[0] for axis in axes) // longest
     work = 2 * longest * gemm.rows * gemm.columns * gemm.depth
-    return calls > MOST_STEPS and work < LARGE_STEP
+    if not copied or (work >= LARGE_STEP and calls <= MOST_STEPS):
+        return False
+    cost = sum(COPY_SECONDS + size / COPIED_BYTES for size in copied)
+    return calls > MOST_STEPS or (calls - 1) * STEP_SECONDS > cost
 
 
 def _steps(

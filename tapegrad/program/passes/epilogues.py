@@ -15,6 +15,7 @@ from tapegrad.ops.products.fused import (
     matmul_sum_p,
     matmul_with_sums_p,
     summed_axis,
+    sums_are_cheap,
 )
 from tapegrad.ops.products.primitives import plane_p
 from tapegrad.ops.shape.primitives import sum_p
@@ -55,7 +56,7 @@ def with_operand_sums(graph: Graph, least: int = 0) -> Graph:
 
     The gradients of a layer's weight and bias have this form. The new call is at the position of
     the product, so no call before it may read the sums. Products that `with_epilogues` has changed,
-    or with fewer than `least` multiplications, are not fused.
+    that have fewer than `least` multiplications, or that are too deep for their width, stay.
     """
     uses = _Uses(graph)
     made: dict[int, Call] = {}
@@ -67,7 +68,7 @@ def with_operand_sums(graph: Graph, least: int = 0) -> Graph:
             continue
         for of_first in (False, True):
             total = uses.sum_of(product, of_first)
-            if total is None or total in taken:
+            if total is None or total in taken or not _are_cheap(product, of_first):
                 continue
             results = (*product.results, *graph.calls[total].results)
             if uses.is_read_before(results[1], place):
@@ -192,6 +193,12 @@ def _chain_from(place: int, uses: _Uses, taken: set[int]) -> _Chain | None:
 def _multiplications(product: Call) -> int:
     depth: int = product.reads[0].shape[-1 - product.params["transpose_a"]]
     return prod(product.results[0].shape) * depth
+
+
+def _are_cheap(product: Call, of_first: bool) -> bool:
+    operand = product.reads[0 if of_first else 1]
+    axis = summed_axis(**product.params, of_first=of_first)
+    return sums_are_cheap(operand.shape[axis], operand.shape[1 - axis], operand.dtype.itemsize)
 
 
 def _is_of_one_dtype(product: Call) -> bool:

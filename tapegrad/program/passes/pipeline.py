@@ -18,6 +18,7 @@ from tapegrad.program.graph.graph import (
     without_unused_values,
 )
 from tapegrad.program.passes.algebra import simplified
+from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.constants import with_known_constants
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
@@ -44,17 +45,18 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_losses_and_gradients,
         with_joined_products,
     ]
+    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
+    if "attention" in kernels and capabilities is not None and capabilities.capture is not None:
+        passes.append(with_attention)  # devices compute it in tiles and store no weights
     if "matmul_sum" in kernels:
         passes.append(with_epilogues)
     if "matmul_with_sums" in kernels:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
-    if backend is not None:
-        loops = capabilities_of(backend.array_types[0]).loops
-        if loops is not None:
-            passes.append(partial(with_definitions, loops=loops))
-            passes.append(with_known_constants)
+    if capabilities is not None and capabilities.loops is not None:
+        passes.append(partial(with_definitions, loops=capabilities.loops))
+        passes.append(with_known_constants)
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

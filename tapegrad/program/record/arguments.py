@@ -22,6 +22,7 @@ import numpy as np
 
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.exact_key import exact_key
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import has_mask, to_arrays, to_tensor
@@ -96,7 +97,7 @@ def plain_key(args: Args) -> tuple[Any, list[Any], list[int]] | None:
     NumPy arrays are not placed yet; the third item has their positions. The key is that of
     `key_of`.
     """
-    key: list[Any] = [chosen_device()]
+    key: list[Any] = [(chosen_device(), TF32["on"])]
     arrays: list[Any] = []
     hosts: list[int] = []
     kind: type | None = None
@@ -168,7 +169,7 @@ def key_of(leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
 
     `plain_key` builds the same key for calls with tensors and NumPy arrays only.
     """
-    parts: list[Any] = [chosen_device()]
+    parts: list[Any] = [(chosen_device(), TF32["on"])]
     for position, leaf in enumerate(leaves):
         if type(leaf) is Tensor:
             array = leaf.array

@@ -20,6 +20,7 @@ from tapegrad.core.backend.registry import by_name
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.attention import attention_tiles as tiles, cudnn_attention
 from tapegrad_cupy.kernels.attention.cudnn_attention import Call, Operand
+from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
 from tapegrad_cupy.launch.cuda_prelude import FLOATS
 from tapegrad_cupy.launch.cuda_source import MOST_BLOCKS, wide_dtype
@@ -205,7 +206,7 @@ def _copying(kernel: Plan, scale: float, causal: bool) -> Plan:
     """Return a plan that first copies operands whose features are not contiguous."""
 
     def run(*arrays: Array) -> Any:
-        arrays = tuple(x if operand(x) else cupy.ascontiguousarray(x) for x in arrays)
+        arrays = tuple(x if operand(x) else contiguous_copy(x) for x in arrays)
         return kernel(*arrays, scale=scale, causal=causal)
 
     return run
@@ -263,7 +264,7 @@ def _copying_back(scale: float, causal: bool) -> Plan:
     forward = _copying(attention_gradient, scale, causal)
 
     def run(t: Array, q: Array, k: Array, v: Array, y: Array, kept: Array) -> Any:
-        return forward(t, q, k, v, y, cupy.ascontiguousarray(kept))
+        return forward(t, q, k, v, y, contiguous_copy(kept))
 
     return run
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad.core.precision import TF32
 from tapegrad_cupy.kernels.convolution import (
     cudnn,
     few_channels,
@@ -47,7 +48,7 @@ def conv(
     """Slide filters over data."""
     key = (
         "conv", x.shape, x.dtype.num, w.shape, w.dtype.num,
-        strides, padding, dilation, groups, _current_device(), products.TF32,
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -69,7 +70,7 @@ def conv_input_gradient(
     """Return the gradient of the data: spread each cotangent over its window."""
     key = (
         "conv_input_gradient", t.shape, t.dtype.num, w.shape, w.dtype.num, input_shape,
-        strides, padding, dilation, groups, _current_device(), products.TF32,
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -97,7 +98,7 @@ def _filter_gradient(
     """Return the gradient of the filters, in cuDNN's order if cuDNN computes it."""
     key = (
         "conv_filter_gradient", x.shape, x.dtype.num, t.shape, t.dtype.num, window,
-        strides, padding, dilation, groups, _current_device(), products.TF32,
+        strides, padding, dilation, groups, _current_device(), TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -176,7 +177,7 @@ def _choose(name: str, conv: Convolution) -> tuple[Plan, bool]:
     plan = _without_windows(name, conv) or few_channels.find_plan(name, conv)
     if plan is not None:
         return plan, False
-    plan = cudnn.plan(name, conv, products.TF32)
+    plan = cudnn.plan(name, conv, TF32["on"])
     if plan is not None:
         return plan, name != "conv_filter_gradient"
     plans = grouped.PLANS if grouped.is_thin(conv) else patches.PLANS

@@ -45,7 +45,32 @@ extern "C" __global__ void __launch_bounds__(256) copy(
     }
     y[target] = x[source];
 }
+
+// One warp per row, whose units are neighbours in both arrays: fewer divisions per unit.
+extern "C" __global__ void __launch_bounds__(256) copy_rows(
+    const UNIT* __restrict__ x, UNIT* __restrict__ y, i64 count, Sizes size, Sizes from, Sizes to
+) {
+    INDEX left = ((INDEX)blockIdx.x * 256 + threadIdx.x) / 32;
+    if (left >= (INDEX)count) return;
+    i64 source = 0, target = 0;
+    #pragma unroll
+    for (int d = RANK - 2; d >= 0; --d) {
+        INDEX n = (INDEX)size.n[d], at = d ? left % n : left;
+        left /= n;
+        source += (i64)at * from.n[d];
+        target += (i64)at * to.n[d];
+    }
+    INDEX length = (INDEX)size.n[RANK - 1];
+    #pragma unroll 4
+    for (INDEX k = threadIdx.x % 32; k < length; k += 32) y[target + k] = x[source + k];
+}
 """
+
+_LONG_ROW = 64
+"""The fewest units of a row for a warp."""
+
+_WIDE_UNIT = 8
+"""Units of so many bytes are copied one per thread."""
 
 _launches: dict[Any, Callable[[int, int], None] | None] = {}
 
@@ -117,10 +142,18 @@ def _launcher(x: Array, target: Array, low_bits: int) -> Callable[[int, int], No
     count = math.prod(sizes)
     furthest = max(abs(step) * size for own in steps for step, size in zip(own, sizes))
     index = "unsigned int" if max(count + THREADS, furthest) < 2**31 else "i64"
-    kernel = _kernel(len(sizes), unit, index)
-    launch = kernel.launcher(-(-count // THREADS), THREADS)
-    rest = (count, *sizes, *steps[0], *steps[1])
+    by_rows = takes_warps(unit, sizes, [own[-1] for own in steps])
+    items = count // sizes[-1] if by_rows else count
+    kernel = _kernel("copy_rows" if by_rows else "copy", len(sizes), unit, index)
+    launch = kernel.launcher(-(-items * (32 if by_rows else 1) // THREADS), THREADS)
+    rest = (items, *sizes, *steps[0], *steps[1])
     return lambda at_x, at_target: launch(at_x, at_target, *rest)
+
+
+def takes_warps(unit: int, sizes: Sequence[int], inner: Sequence[int]) -> bool:
+    """Return whether a warp copies each row: narrow units that are neighbours in long rows."""
+    is_long = len(sizes) > 1 and sizes[-1] >= _LONG_ROW
+    return is_long and unit < _WIDE_UNIT and all(step == 1 for step in inner)
 
 
 def _in_units(
@@ -141,10 +174,10 @@ def _in_units(
 
 
 @functools.cache
-def _kernel(rank: int, unit: int, index: str) -> Kernel:
+def _kernel(name: str, rank: int, unit: int, index: str) -> Kernel:
     macros = _macros(rank, unit, index)
     # The sizes are structures, so a recording cannot replay this launch.
-    return Kernel(lambda: compile_kernel(_SOURCE, "copy", **macros), f"PPq{3 * rank}q")
+    return Kernel(lambda: compile_kernel(_SOURCE, name, **macros), f"PPq{3 * rank}q")
 
 
 def _macros(rank: int, unit: int, index: str) -> dict[str, str | int]:
@@ -155,7 +188,7 @@ def variants() -> Iterator[Source]:
     """Yield all sources of this module."""
     for rank in range(1, _MOST_RANK + 1):
         for unit in _UNITS:
-            for index in ("unsigned int", "i64"):
+            for index in ("unsigned int", "i64"):  # each source has both kernels
                 text = full_source(_SOURCE, **_macros(rank, unit, index))
                 yield Source(f"copy rank {rank} by {unit} bytes, {index}", text)
 

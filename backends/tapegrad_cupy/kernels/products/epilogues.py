@@ -14,13 +14,21 @@ from typing import Any, NamedTuple
 import cupy
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
-from tapegrad_cupy.kernels.products.products import alignment_of, matrix_layout, prepared_product
+from tapegrad_cupy.kernels.products.products import (
+    alignment_of,
+    find_padding,
+    matrix_layout,
+    padded_operands,
+    prepared_product,
+)
 from tapegrad_cupy.kernels.products.small import ACTIVATIONS, SmallProduct, find_small
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
+from tapegrad_cupy.library_calls.product_padding import Padding
 from tapegrad_cupy.library_calls.product_steps import Shape, find_route, product_shape
 
 Array = Any
@@ -74,7 +82,7 @@ def matmul_sum(
         b.shape, b.strides, b.dtype.num, transpose_b,
         (vector.shape, vector.dtype.num) if bias else None,
         (matrix.shape, matrix.dtype.num) if residual else None,
-        activation, bits & 255, device, products.TF32,
+        activation, bits & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -102,7 +110,7 @@ def matmul_with_sums(
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        of_first, (a.data.ptr | b.data.ptr) & 255, device, products.TF32,
+        of_first, (a.data.ptr | b.data.ptr) & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _sums_plans.get(key)
     if plan is None:
@@ -172,10 +180,13 @@ def _make_plan(call: _Call) -> Plan | None:
     if matrix is not None and matrix.shape != shape:
         return None
     bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
-    if not products.TF32:
+    if not TF32["on"]:
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
         if small is not None:
             return _one_launch(small, dtype, call.activation)
+    padding = find_padding(a, b, first, second)
+    if padding is not None:
+        return _of_padded(padding, call) if padding.columns == shape[1] else None
     route = find_route(first, second, dtype.itemsize, alignment_of(bits))
     if route.copies != (None, None) or (route.first_is_a and vector is not None):
         return None  # the result has one column, so all rows of D would need one bias
@@ -183,7 +194,7 @@ def _make_plan(call: _Call) -> Plan | None:
     if activation is not None and dtype.name in _ACTIVATIONS[activation]:
         epilogue, activation = epilogue | _EPILOGUES[activation], None
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, products.TF32, _current_device(),
+        route.steps[0].gemm, dtype.name, TF32["on"], _current_device(),
         epilogue or cublaslt.PLAIN,
     )  # fmt: skip
     return _one_call(product, route.first_is_a, shape, dtype, activation)
@@ -229,6 +240,21 @@ def _one_call(
         at_vector = 0 if vector is None else vector.data.ptr
         product(at_a, at_b, at, stream.ptr, added, at_vector)
         return result if finish is None else finish(result)
+
+    return run
+
+
+def _of_padded(padding: Padding, call: _Call) -> Plan:
+    """Return the plan of a product of aligned copies, in which only the depth is larger."""
+    flags = (call.transpose_a, call.transpose_b)
+
+    def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
+        a, b = padded_operands(padding, a, b, *flags)
+        addends = [array for array in (vector, matrix) if array is not None]
+        return matmul_sum(
+            a, b, *addends, transpose_a=flags[0], transpose_b=flags[1],
+            bias=vector is not None, residual=matrix is not None, activation=call.activation,
+        )  # fmt: skip
 
     return run
 
@@ -279,12 +305,14 @@ def _make_sums_plan(
         return None
     first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
     shape = product_shape(first, second)
+    if find_padding(a, b, first, second) is not None:
+        return None
     route = find_route(first, second, dtype.itemsize, alignment_of(a.data.ptr | b.data.ptr))
     if route.copies != (None, None):
         return None
     epilogue = cublaslt.SUMS_OF_A if of_first == route.first_is_a else cublaslt.SUMS_OF_B
     product = prepared_product(
-        route.steps[0].gemm, dtype.name, products.TF32, _current_device(), epilogue
+        route.steps[0].gemm, dtype.name, TF32["on"], _current_device(), epilogue
     )
 
     def run(a: Array, b: Array) -> tuple[Array, Array]:

@@ -7,16 +7,24 @@ multiplied by a special kernel (small.py), and dtypes that cuBLASLt does not sup
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
 import cupy
 
 from tapegrad.core.argument_checks import check_elements
+from tapegrad.core.precision import TF32
+from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad_cupy.kernels.copying.copies import contiguous_copy
+from tapegrad_cupy.kernels.copying.corners import in_corner, out_of_corner
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
+from tapegrad_cupy.kernels.products.stack_vectors import StackedVectors, find_form
+from tapegrad_cupy.kernels.rows.row_launch import processors
+from tapegrad_cupy.launch.cuda_prelude import FLOATS
 from tapegrad_cupy.library_calls import cublaslt
 from tapegrad_cupy.library_calls.cublaslt import Product, UnsupportedError
+from tapegrad_cupy.library_calls.product_padding import Padding, choose_padding
+from tapegrad_cupy.library_calls.product_splits import Split, find_split
 from tapegrad_cupy.library_calls.product_steps import (
     Gemm,
     Layout,
@@ -26,13 +34,13 @@ from tapegrad_cupy.library_calls.product_steps import (
     product_shape,
 )
 
-TF32 = os.environ.get("TAPEGRAD_TF32") == "1"
-"""Whether float32 and complex64 operands are rounded to 10 bits, which is several times faster."""
-
 REASON = cublaslt.REASON
 """Why CuPy computes all products, or "" if cuBLASLt is available."""
 
 MOST_PLANS = 8192
+
+_SPLIT = ("float32", "float64")
+"""Dtypes of parts of products; parts in half precision would be rounded before they are added."""
 
 Plan = Callable[[Any, Any, int, int, Any], Any]
 """Takes two arrays, their addresses, and an array to add to (or None); returns the product."""
@@ -59,7 +67,7 @@ def matmul(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool, total: Any =
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
-        (at_a | at_b) & 255, device, TF32,
+        (at_a | at_b) & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
@@ -129,15 +137,33 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     if REASON or dtype.name not in cublaslt.NUMBERS:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
     bits = a.data.ptr | b.data.ptr
-    small = None if TF32 else find_small(a, b, transpose_a, transpose_b, bits)
+    small = None if TF32["on"] else find_small(a, b, transpose_a, transpose_b, bits)
     if small is not None:
         return _one_launch(small, dtype)
-    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
-    device = _current_device()
+    stacked = find_form(first, second) if dtype.name in FLOATS else None
+    if stacked is not None:
+        product = StackedVectors(stacked[0], dtype.name, bits)
+        return _added(_one_stack(product, stacked[1], shape, dtype))
+    if dtype.name in _SPLIT:
+        # Kernels without tensor cores take twice the time of parts.
+        single = dtype == cupy.float32 and not TF32["on"]
+        split = find_split(first, second, processors(), single)
+        if split is not None:
+            return _added(_by_parts(split, transpose_a, transpose_b))
+    padding = find_padding(a, b, first, second)
+    if padding is not None:
+        return _added(_of_padded(padding, transpose_a, transpose_b))
     try:
-        products = [prepared_product(step.gemm, dtype.name, TF32, device) for step in route.steps]
+        return _library_plan(a, b, first, second, shape, dtype)
     except UnsupportedError:
         return _added(functools.partial(_by_cupy, transpose_a, transpose_b))
+
+
+def _library_plan(a: Any, b: Any, first: Layout, second: Layout, shape: Shape, dtype: Any) -> Plan:
+    """Return the plan of calls of the library; raise UnsupportedError if it lacks an algorithm."""
+    device = _current_device()
+    route = find_route(first, second, dtype.itemsize, alignment_of(a.data.ptr | b.data.ptr))
+    products = [prepared_product(step.gemm, dtype.name, TF32["on"], device) for step in route.steps]
     if len(products) == 1 and route.copies == (None, None):
         return _one_call(products[0], route.first_is_a, shape, dtype)
     return _added(_many_calls(products, route, shape, dtype))
@@ -209,6 +235,76 @@ def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> P
     return run
 
 
+def _one_stack(
+    product: StackedVectors, first_is_matrices: bool, shape: Shape, dtype: Any
+) -> Callable[[Any, Any], Any]:
+    """Return the function of a stack of matrices times vectors: one launch."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        result = _ndarray(shape, dtype)
+        matrices, vectors = (a, b) if first_is_matrices else (b, a)
+        product(matrices.data.ptr, vectors.data.ptr, result.data.ptr)
+        return result
+
+    return multiply
+
+
+def _by_parts(split: Split, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any], Any]:
+    """Return a function that multiplies parts of the depth at the same time and adds them up."""
+    add_up = PRIMITIVES["sum"].kernel(_ndarray)
+
+    def multiply(a: Any, b: Any) -> Any:
+        flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        itemsize = a.dtype.itemsize
+        whole = [
+            _ndarray(x.shape, array.dtype, array.data, [itemsize * step for step in x.strides])
+            for x, array in zip(split.layouts, (a, b))
+        ]
+        parts = matmul(*whole, **flags)
+        total = add_up(parts, axis=(parts.ndim - 3,), keepdims=False)
+        if split.done < split.depth:
+            rest = slice(split.done, None)
+            a = a[..., rest, :] if transpose_a else a[..., rest]
+            b = b[..., rest] if transpose_b else b[..., rest, :]
+            matmul(a, b, **flags, total=total)
+        return total
+
+    return multiply
+
+
+def find_padding(a: Any, b: Any, first: Layout, second: Layout) -> Padding | None:
+    """Return how to enlarge matrices before a product, None to leave them; see product_padding."""
+    if a.dtype.itemsize != 2:
+        return None  # kernels for other dtypes, TensorFloat-32 included, gain less than copies cost
+    alignments = (alignment_of(a.data.ptr), alignment_of(b.data.ptr))
+    return choose_padding(first, second, a.dtype.itemsize, alignments)
+
+
+def padded_operands(
+    padding: Padding, a: Any, b: Any, transpose_a: bool, transpose_b: bool
+) -> tuple[Any, Any]:
+    """Return the operands of a product, those that are to be enlarged as aligned copies."""
+    if padding.first:
+        sides = (a.shape[-1 if transpose_a else -2], padding.depth)
+        a = in_corner(a, *sides[:: -1 if transpose_a else 1])
+    if padding.second:
+        sides = (padding.depth, padding.columns)
+        b = in_corner(b, *sides[:: -1 if transpose_b else 1])
+    return a, b
+
+
+def _of_padded(padding: Padding, transpose_a: bool, transpose_b: bool) -> Callable[[Any, Any], Any]:
+    """Return a function that multiplies aligned copies."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        columns = b.shape[-2 if transpose_b else -1]
+        a, b = padded_operands(padding, a, b, transpose_a, transpose_b)
+        result = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return result if columns == padding.columns else out_of_corner(result, columns)
+
+    return multiply
+
+
 def _many_calls(
     products: list[Product], route: Route, shape: Shape, dtype: Any
 ) -> Callable[[Any, Any], Any]:
@@ -223,7 +319,7 @@ def _many_calls(
             a = _copied(a, copy_a)
         if copy_b is not None:
             b = _copied(b, copy_b)
-        result = cupy.ndarray(shape, dtype)
+        result = _ndarray(shape, dtype)
         at_a, at_b, at, stream = a.data.ptr, b.data.ptr, result.data.ptr, _current_stream().ptr
         for product, first, second, place in calls:
             one, other = at_a + first, at_b + second
@@ -238,7 +334,7 @@ def _many_calls(
 def _copied(array: Any, lead: Shape) -> Any:
     if lead:
         array = cupy.broadcast_to(array, (*lead, *array.shape[-2:]))
-    return cupy.ascontiguousarray(array)
+    return contiguous_copy(array)
 
 
 # Products without cuBLASLt
