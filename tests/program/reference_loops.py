@@ -69,7 +69,10 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
 def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) -> Any:
     assert output.combine is not None
     value = np.broadcast_to(value_of(output.expression, seen), shape)
-    value = COMBINE[output.combine].reduce(value, axis=output.axes)
+    dtype = value.dtype
+    if dtype.name in ("bfloat16", "float16"):  # compilers accumulate in single precision
+        value = value.astype("float32")
+    value = COMBINE[output.combine].reduce(value, axis=output.axes).astype(dtype)
     return value if output.finish is None else value_of(output.finish, [value])
 
 
