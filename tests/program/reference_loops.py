@@ -120,6 +120,9 @@ class Reference:
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
 
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= 256
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]
 

@@ -114,6 +114,13 @@ class LoopCompiler(Protocol):
         It should be true where one such loop is faster than several loops without stages.
         """
 
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        """Whether loops compute a value again instead of storing it for each other.
+
+        It is made of much smaller arrays and has `nbytes` bytes. An element takes operations of
+        this weight: 1 for an addition, 8 for a division or an exponential.
+        """
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

@@ -15,6 +15,12 @@ from typing import Any, NamedTuple
 
 from tapegrad.program.fusion.fusion_groups import Grouping
 from tapegrad.program.fusion.loop_bodies import Body, Fused
+from tapegrad.program.fusion.outer_combinations import (
+    Recomputes,
+    outer_combinations,
+    shared_work,
+    stores_all,
+)
 from tapegrad.program.fusion.row_groups import (
     Seen,
     TakesStages,
@@ -60,14 +66,16 @@ def fused(
     cheap: int = CHEAP,
     windows: Collection[str] = (),
     takes_stages: TakesStages = without_stages,
+    recomputes: Recomputes = stores_all,
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
-    Values of a weight up to `cheap` are recomputed where they are read. Loops read the operands of
-    the primitives in `windows` where these show them, and pass several times over rows for which
-    `takes_stages` is true.
+    Values of a weight up to `cheap` are recomputed where they are read, and those made of much
+    smaller arrays if `recomputes` is true of them. Loops read the operands of the primitives in
+    `windows` where these show them, and pass several times over rows for which `takes_stages` is
+    true.
     """
-    plan = _Plan(graph, takes, cheap, windows, takes_stages)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -83,6 +91,7 @@ class _Plan:
         cheap: int,
         windows: Collection[str],
         takes_stages: TakesStages,
+        recomputes: Recomputes,
     ) -> None:
         self.graph = graph
         self._cheap = cheap
@@ -106,6 +115,7 @@ class _Plan:
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
+        self._again = outer_combinations(self, recomputes)
         self._costs: dict[int, tuple[int, frozenset[Any]]] = {}
         for place, call in enumerate(self.calls):
             cost = self._cost(place)
@@ -185,7 +195,7 @@ class _Plan:
 
     def merge_readers_of_one_value(self) -> None:
         """Merge groups that read the same value elementwise, so that it is read once."""
-        readers: dict[tuple[int, Shape], int] = {}
+        readers: dict[tuple[Any, Shape], int] = {}
         for place in range(len(self.calls)):
             if not self.is_fusible(place):
                 continue
@@ -195,11 +205,12 @@ class _Plan:
                 if not self._try_to_merge(first, place):
                     readers[number, space] = place
 
-    def _read_whole(self, place: int) -> list[int]:
+    def _read_whole(self, place: int) -> list[Any]:
         """The values that a call reads elementwise, or from which it computes its operand again."""
         reads, space = self.reads_of(place), self.spaces[place]
-        found = [value.number for value, seen in reads if seen == space]
+        found: list[Any] = [value.number for value, seen in reads if seen == space]
         if self.combines[place]:
+            found += shared_work(self, place, self._again, self.axes)
             operand = reads[0][0].number
             maker, cost = self.places.get(operand), self._costs.get(operand)
             if maker is not None and cost is not None and not self._are_together(maker, place):
@@ -309,6 +320,8 @@ class _Plan:
 
     def is_cheap(self, value: Value, needed: set[int]) -> bool:
         """Whether to recompute a value instead of reading it."""
+        if value.number in self._again and value.number not in needed:
+            return True
         cost = self._costs.get(value.number)
         if cost is None:
             return False

@@ -18,6 +18,7 @@ from tapegrad.program.graph.graph import (
     without_unused_values,
 )
 from tapegrad.program.passes.algebra import simplified
+from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
@@ -55,6 +56,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         if loops is not None:
             passes.append(partial(with_definitions, loops=loops))
             passes.append(with_known_constants)
+            passes.append(partial(with_components, loops=loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

@@ -24,6 +24,9 @@ _ENOUGH_ROWS = 66
 
 _SHORT_ROW = 8192
 
+_MOST_RECOMPUTED = 256
+"""The weight of a value that takes as long to compute as to write and to read a few times."""
+
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
 
@@ -132,6 +135,9 @@ class CudaLoopCompiler:
         launches take more time than the work.
         """
         return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
+
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= _MOST_RECOMPUTED
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]
