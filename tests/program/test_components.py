@@ -161,7 +161,7 @@ def test_the_least_size_counts_all_elements() -> None:
     assert (count(small, "sum"), count(large, "sum")) == (1, 3)
 
 
-# Programs: kernels and bytes
+# Kernels and bytes of programs
 
 
 def traffic(steps: list[Any]) -> int:
