@@ -121,7 +121,7 @@ class Reference:
         return True
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
-        return weight <= 256
+        return weight <= 2 * nbytes
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

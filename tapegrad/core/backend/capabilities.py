@@ -115,10 +115,10 @@ class LoopCompiler(Protocol):
         """
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
-        """Whether loops compute a value again instead of storing it for each other.
+        """Whether operations of this weight take less time than to read or write so many bytes.
 
-        It is made of much smaller arrays and has `nbytes` bytes. An element takes operations of
-        this weight: 1 for an addition, 8 for a division or an exponential.
+        The weight is 1 for an addition and 8 for a division or an exponential. If it is true, loops
+        compute values again instead of storing them for each other.
         """
 
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:

@@ -20,12 +20,15 @@ BROADCAST = 8
 MOST_READ = 16
 """The most arrays that are read to compute a value again."""
 
+SAVED = 8
+"""How often a value would be written or read, with others that a loop computes at the same time."""
+
 Recomputes = Callable[[int, int], bool]
-"""Whether to compute a value again: by its weight per element, and its size in bytes."""
+"""Whether operations of a weight take less time than to read or write a number of bytes."""
 
 
 def stores_all(weight: int, nbytes: int) -> bool:
-    """No value is computed again."""
+    """Return that no operation is worth it."""
     return False
 
 
@@ -59,7 +62,7 @@ def outer_combinations(calls: Calls, recomputes: Recomputes) -> dict[int, Again]
         if again is None or not again.read or len(again.read) > MOST_READ:
             continue
         total = sum(calls.weights[one] or 0 for one in again.places)
-        if recomputes(total, max(value.nbytes for value in call.results)):
+        if recomputes(total, SAVED * call.results[0].dtype.itemsize):
             found.update({value.number: again for value in call.results})
     return found
 

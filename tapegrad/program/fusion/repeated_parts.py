@@ -16,9 +16,10 @@ from typing import Any
 
 from tapegrad.core.background import checkpoint
 from tapegrad.core.exact_key import exact_key
-from tapegrad.program.fusion.fusion import CHEAP, MOST_READ, Takes, fused, is_constant
+from tapegrad.program.fusion.fusion import Takes, fused, is_constant
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
+from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of

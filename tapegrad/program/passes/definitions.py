@@ -7,7 +7,7 @@ note the calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -31,6 +31,9 @@ definitions, which begin and end with casts.
 BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update"})
 """Functions whose definitions reduce no rows."""
 
+SHORT = frozenset({"euclidean_norm", "sum_of_squares", "ties"})
+"""Functions with one reduction, which joins the loop that makes its operand along any axes."""
+
 MOST_PER_ROW = 4
 """An embedding is updated as a whole if it has at most so many rows per row of its gradient."""
 
@@ -41,28 +44,38 @@ def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
     if not any(call.primitive.name in names for call in graph.calls):
         return graph
     numbers = unused_numbers(graph)
+    by_loops: set[int] = set()
     calls: list[Call] = []
     for call in graph.calls:
-        is_replaced = call.primitive.name in names and not call.region and _is_worth_it(call, loops)
+        if call.primitive.by_element:
+            by_loops.update(value.number for value in call.results)
+        is_replaced = (
+            call.primitive.name in names and not call.region and _is_worth_it(call, loops, by_loops)
+        )
         defined = _Noting(call, numbers).calls_of_definition() if is_replaced else None
         calls.extend(defined or (call,))
     return replace(graph, calls=tuple(calls))
 
 
-def _is_worth_it(call: Call, loops: LoopCompiler) -> bool:
+def _is_worth_it(call: Call, loops: LoopCompiler, by_loops: Collection[int]) -> bool:
+    """Whether a call becomes a part of loops, which make the values in `by_loops`."""
     dtypes = {value.dtype.name for value in (*call.reads, *call.results)}
     if loops.dtypes is not None and dtypes.difference(loops.dtypes):
         return False
     if call.primitive.name in BY_ELEMENT:
         return bool(call.results[0].size)
-    return not dtypes.difference((*DTYPES, *HALF)) and _has_rows(call, loops)
+    if dtypes.difference((*DTYPES, *HALF)) or 0 in call.reads[0].shape:
+        return False
+    if call.primitive.name in SHORT and call.reads[0].number in by_loops:
+        return bool(_axes_of(call, len(call.reads[0].shape)))
+    return _has_rows(call, loops)
 
 
 def _has_rows(call: Call, loops: LoopCompiler) -> bool:
     """Whether a call reduces its last axes, and a loop may pass over them several times."""
     shape = call.reads[0].shape
     axes = _axes_of(call, len(shape))
-    if not axes or 0 in shape or axes != tuple(range(len(shape) - len(axes), len(shape))):
+    if not axes or axes != tuple(range(len(shape) - len(axes), len(shape))):
         return False
     return loops.takes_stages(prod(shape[: -len(axes)]), prod(shape[-len(axes) :]))
 

@@ -50,7 +50,7 @@ class PythonLoopCompiler:
         return True
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
-        return weight <= 256
+        return weight <= 2 * nbytes
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]

@@ -24,8 +24,8 @@ _ENOUGH_ROWS = 66
 
 _SHORT_ROW = 8192
 
-_MOST_RECOMPUTED = 256
-"""The weight of a value that takes as long to compute as to write and to read a few times."""
+_WEIGHT_PER_BYTE = 8
+"""Operations that take as long as to read or write a byte of memory."""
 
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
@@ -137,7 +137,7 @@ class CudaLoopCompiler:
         return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
-        return weight <= _MOST_RECOMPUTED
+        return weight <= _WEIGHT_PER_BYTE * nbytes
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]
