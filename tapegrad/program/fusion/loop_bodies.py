@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Protocol
 
 from tapegrad.core.trace.expression import Expression, array_input, constant
@@ -136,7 +137,9 @@ class Body:
             return self._form.has_stages or not self._plan.combines[place]
         if self._plan.weights[place] is None:
             return False
-        return self._plan.recomputation.is_cheap(value, self._needed, self._read_anyway)
+        return self._plan.recomputation.is_cheap(
+            value, self._needed, self._read_anyway, prod(self._form.space)
+        )
 
     def _add_stage(self, value: Value, place: int, seen: Shape) -> list[tuple[Value, Seen]]:
         """Add the reduction that makes a value, after those that its operand reads."""

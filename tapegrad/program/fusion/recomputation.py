@@ -89,10 +89,17 @@ class Recomputation:
                 if value.number in crossing and not self.is_cheap(value, ()):
                     self._stored.add(value.number)
 
-    def is_cheap(self, value: Value, needed: Collection[int], read: Collection[int] = ()) -> bool:
+    def is_cheap(
+        self,
+        value: Value,
+        needed: Collection[int],
+        read: Collection[int] = (),
+        size: int | None = None,
+    ) -> bool:
         """Whether to compute a value again in a loop instead of reading it.
 
-        Later steps read the values in `needed`. The loop reads those in `read` in any case.
+        Later steps read the values in `needed`. The loop reads those in `read` in any case, and has
+        `size` elements, by default those of the value.
         """
         is_stored = value.number in needed
         if value.number in self.again and not is_stored:
@@ -107,11 +114,14 @@ class Recomputation:
         if small > MOST_SMALL or large > MOST_OF_ANY:
             return False
         saved = value.nbytes * (1 if is_stored else 2) - self._bytes_of(cost.read, needed, read)
-        if cost.weight <= CHEAP and large <= MOST_READ and not is_stored:
+        is_light = cost.weight <= CHEAP and not self._is_heavy(cost.places)
+        if is_light and large <= MOST_READ and not is_stored:
             # What is stored anyway is read rather than that another array takes memory.
             return saved >= 0 or all(
                 self._is_stored(self._value(key).number, needed) for key in cost.read
             )
+        if size is not None and size > value.size:  # computed for each element of the loop
+            return False
         return saved > 0 and self._recomputes(cost.weight, saved // value.size)
 
     def _bytes_of(
@@ -149,7 +159,8 @@ class Recomputation:
                 read.add((operand.number, seen))
                 continue
             inner = self.costs.get(operand.number)
-            if inner is None or not self._is_expanded(operand, places, inner):
+            is_small = operand.size < self._calls.calls[place].results[0].size
+            if inner is None or not self._is_expanded(operand, places, inner, is_small):
                 read.add(operand.number)
             else:
                 places |= inner.places
@@ -158,13 +169,18 @@ class Recomputation:
             return Cost(0, frozenset(), frozenset())
         return Cost(self._weight(places), frozenset(places), frozenset(read))
 
+    def _is_heavy(self, places: Collection[int]) -> bool:
+        return any((self._calls.weights[place] or 0) >= HEAVY for place in places)
+
     def _weight(self, places: Collection[int]) -> int:
         return sum(self._calls.weights[place] or 0 for place in places)
 
-    def _is_expanded(self, operand: Value, places: set[int], inner: Cost) -> bool:
+    def _is_expanded(self, operand: Value, places: set[int], inner: Cost, is_small: bool) -> bool:
         """Whether an operand of a value that is computed again is computed again, too."""
         if not inner.read:
             return True
+        if is_small and self._is_heavy(inner.places):  # once for each element of the value
+            return False
         if operand.number in self._stored or self._weight(places | inner.places) > self._most:
             return False
         return not self._is_strict or self._bytes_of(inner.read) <= 2 * operand.nbytes
