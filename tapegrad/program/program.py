@@ -44,10 +44,10 @@ from tapegrad.program.emit.graph_parts import (
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.failed_replay import explained
-from tapegrad.program.fusion.fusion import CHEAP
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
 from tapegrad.program.fusion.loop_bodies import Fused
+from tapegrad.program.fusion.recomputation import CHEAP
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, inner_programs
@@ -370,7 +370,9 @@ def _fused(
         others = compiler.complex_primitives
         return others is None or name in others or not any(is_complex(v.dtype) for v in values)
 
-    in_parts = fused_in_parts(graph, takes, cheap, compiler.windows, compiler.takes_stages)
+    in_parts = fused_in_parts(
+        graph, takes, cheap, compiler.windows, compiler.takes_stages, compiler.recomputes
+    )
     steps = with_hoisted_scalars(in_parts, unused_numbers(graph))
     return fuse_horizontally(steps) if compiler.joins else steps
 

@@ -69,7 +69,10 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
 def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) -> Any:
     assert output.combine is not None
     value = np.broadcast_to(value_of(output.expression, seen), shape)
-    value = COMBINE[output.combine].reduce(value, axis=output.axes)
+    dtype = value.dtype
+    if dtype.name in ("bfloat16", "float16"):  # compilers accumulate in single precision
+        value = value.astype("float32")
+    value = COMBINE[output.combine].reduce(value, axis=output.axes).astype(dtype)
     return value if output.finish is None else value_of(output.finish, [value])
 
 
@@ -117,6 +120,9 @@ class Reference:
 
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
+
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= 2 * nbytes
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

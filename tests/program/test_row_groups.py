@@ -196,6 +196,60 @@ def test_definitions_treat_special_values_alike(
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
+# Half precision
+
+
+def normalized_by_squares(x: Any) -> Any:
+    rest = x - tf.reduce_mean(x, -1, keepdims=True)
+    squares = tf.reduce_sum(rest * rest, -1, keepdims=True)
+    return rest * tf.math.rsqrt(squares / 64 + 1e-3)
+
+
+HALF: dict[str, Callable[..., Any]] = {
+    "softmax": softmax,
+    "named softmax": tf.nn.softmax,
+    "norm": normalized_by_squares,
+    "euclidean norm": lambda x: x / tf.norm(x, axis=-1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_rows_of_half_precision_are_one_loop(target: Watching, name: str) -> None:
+    """It reads one array, writes one array, and rounds no more often than eager mode does."""
+    pytest.importorskip("ml_dtypes")
+    x = tf.cast(draw(6, 64), "bfloat16")
+    function = tf.function(HALF[name])
+    function(x)
+
+    found = function(x).numpy().astype("float64")
+
+    (step,) = function.program(x).steps
+    assert sum(value.nbytes for value in (*step.arguments, *step.results)) == 2 * 6 * 64 * 2
+    exact = HALF[name](tf.cast(x, "float64")).numpy()
+    np.testing.assert_allclose(found, exact, rtol=2.0**-6, atol=2.0**-8)
+
+
+def test_the_gradient_of_a_softmax_by_hand_in_half_precision_is_loops(target: Watching) -> None:
+    pytest.importorskip("ml_dtypes")
+
+    def function(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.square(softmax(x)))
+        return tape.gradient(y, x)
+
+    x = tf.cast(draw(6, 64), "bfloat16")
+    compiled = tf.function(function)
+    compiled(x)
+
+    found = compiled(x).numpy().astype("float64")
+
+    assert set(kinds(compiled.program(x).steps)) == {"loop"}
+    exact = function(tf.cast(x, "float64")).numpy()
+    eager = function(x).numpy().astype("float64")
+    assert np.abs(found - exact).max() <= 1.2 * np.abs(eager - exact).max()
+
+
 def picked_by_one_hot(x: Any, labels: Any) -> Any:
     return tf.reduce_sum(tf.one_hot(labels, 5, dtype=x.dtype) * tf.nn.log_softmax(x), -1)
 

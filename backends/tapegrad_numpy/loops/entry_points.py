@@ -17,6 +17,12 @@ from tapegrad_numpy.loops.recycling import recycled
 _ROWS_FOR_THREADS = 16
 """The number of rows from which there is enough work for the threads of most machines."""
 
+_WEIGHT_PER_BYTE = 2
+"""Operations that take as long as to read or write a byte.
+
+Gravity of 200 bodies with gradients, by this number: 11.4 ms for 0, 7.8 for 2, 11.0 for 8.
+"""
+
 
 class CLoopCompiler:
     """Compiles fused loops to C; all loops that are not cached are compiled together."""
@@ -38,6 +44,9 @@ class CLoopCompiler:
         Each row is processed by one thread. Separate loops divide a few long rows among threads.
         """
         return rows >= _ROWS_FOR_THREADS or rows * length < MANY
+
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= _WEIGHT_PER_BYTE * nbytes
 
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.

@@ -114,6 +114,13 @@ class LoopCompiler(Protocol):
         It should be true where one such loop is faster than several loops without stages.
         """
 
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        """Whether operations of this weight take less time than to read or write so many bytes.
+
+        The weight is 1 for an addition and 8 for a division or an exponential. If it is true, loops
+        compute values again instead of storing them for each other.
+        """
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

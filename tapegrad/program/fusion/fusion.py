@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from tapegrad.program.fusion.fusion_groups import Grouping
 from tapegrad.program.fusion.loop_bodies import Body, Fused
+from tapegrad.program.fusion.outer_combinations import Recomputes, shared_work, stores_all
+from tapegrad.program.fusion.recomputation import CHEAP, Recomputation
 from tapegrad.program.fusion.row_groups import (
     Seen,
     TakesStages,
@@ -22,7 +24,7 @@ from tapegrad.program.fusion.row_groups import (
     form_of,
     without_stages,
 )
-from tapegrad.program.graph.formulas import HEAVY, is_combining, number_of, weight_of
+from tapegrad.program.graph.formulas import is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
 from tapegrad.program.graph.windows import Windowed, window_of
@@ -35,12 +37,6 @@ MOST_WEIGHT = 256
 
 A longer chain becomes several loops. Those of equal expressions are compiled once.
 """
-
-CHEAP = 8
-"""The largest weight of a value that is recomputed instead of stored."""
-
-MOST_READ = 2
-"""The most arrays that are read to recompute a value."""
 
 Takes = Callable[[Call], bool]
 """Whether a call may be part of a loop."""
@@ -60,14 +56,16 @@ def fused(
     cheap: int = CHEAP,
     windows: Collection[str] = (),
     takes_stages: TakesStages = without_stages,
+    recomputes: Recomputes = stores_all,
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
-    Values of a weight up to `cheap` are recomputed where they are read. Loops read the operands of
-    the primitives in `windows` where these show them, and pass several times over rows for which
-    `takes_stages` is true.
+    Values of a weight up to `cheap` are recomputed where they are read, and those made of much
+    smaller arrays if `recomputes` is true of them. Loops read the operands of the primitives in
+    `windows` where these show them, and pass several times over rows for which `takes_stages` is
+    true.
     """
-    plan = _Plan(graph, takes, cheap, windows, takes_stages)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -83,9 +81,9 @@ class _Plan:
         cheap: int,
         windows: Collection[str],
         takes_stages: TakesStages,
+        recomputes: Recomputes,
     ) -> None:
         self.graph = graph
-        self._cheap = cheap
         self._windows = windows
         self._takes_stages = takes_stages
         self._reads: dict[int, list[tuple[Value, Seen]]] = {}
@@ -106,11 +104,7 @@ class _Plan:
         ]
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
-        self._costs: dict[int, tuple[int, frozenset[Any]]] = {}
-        for place, call in enumerate(self.calls):
-            cost = self._cost(place)
-            if cost is not None:
-                self._costs.update({value.number: cost for value in call.results})
+        self.recomputation = Recomputation(self, self._stored, cheap, recomputes)
 
     def _needs(self, place: int) -> Any:
         """The dependences of a call: a loop reads the values behind views, not the views."""
@@ -185,7 +179,7 @@ class _Plan:
 
     def merge_readers_of_one_value(self) -> None:
         """Merge groups that read the same value elementwise, so that it is read once."""
-        readers: dict[tuple[int, Shape], int] = {}
+        readers: dict[tuple[Any, Shape], int] = {}
         for place in range(len(self.calls)):
             if not self.is_fusible(place):
                 continue
@@ -195,15 +189,16 @@ class _Plan:
                 if not self._try_to_merge(first, place):
                     readers[number, space] = place
 
-    def _read_whole(self, place: int) -> list[int]:
+    def _read_whole(self, place: int) -> list[Any]:
         """The values that a call reads elementwise, or from which it computes its operand again."""
         reads, space = self.reads_of(place), self.spaces[place]
-        found = [value.number for value, seen in reads if seen == space]
+        found: list[Any] = [value.number for value, seen in reads if seen == space]
         if self.combines[place]:
+            found += shared_work(self, place, self.recomputation.again, self.axes)
             operand = reads[0][0].number
-            maker, cost = self.places.get(operand), self._costs.get(operand)
+            maker, cost = self.places.get(operand), self.recomputation.costs.get(operand)
             if maker is not None and cost is not None and not self._are_together(maker, place):
-                found += [n for n in cost[1] if type(n) is int and self._space_of(n) == space]
+                found += [n for n in cost.read if type(n) is int and self._space_of(n) == space]
         return found
 
     def _are_together(self, first: int, second: int) -> bool:
@@ -241,6 +236,7 @@ class _Plan:
 
     def steps(self) -> list[Call | Fused]:
         """Return the groups as loops, in order, without calls that became dead."""
+        self.recomputation.settle(self._crossing())
         needed = set(self._stored)
         found: list[Call | Fused] = []
         for group in reversed(self.groups.in_order()):
@@ -265,11 +261,23 @@ class _Plan:
             needed.update(value.number for value in step.reads)
         return found[::-1]
 
+    def _crossing(self) -> set[int]:
+        """The values that a group reads and another one makes."""
+        return {
+            value.number
+            for place in range(len(self.calls))
+            if self.is_fusible(place)
+            for value, _ in self.reads_of(place)
+            if value.number in self.places
+            and not self._are_together(self.places[value.number], place)
+        }
+
     def _is_worth_a_loop(self, place: int, needed: set[int]) -> bool:
         """Whether a single call becomes a loop: a reduction does if its operand is recomputed."""
         if not self.combines[place]:
             return self.weights[place] is not None
-        return any(self.is_cheap(value, needed) for value, _ in self.reads_of(place))
+        cheap = self.recomputation.is_cheap
+        return any(cheap(value, needed) for value, _ in self.reads_of(place))
 
     def _read_by_others(self) -> set[int]:
         """The values that must be stored: results, and operands of calls that are not fused."""
@@ -306,40 +314,6 @@ class _Plan:
             value, _ = self.reads_of(self.places[call.results[0].number])[0]
             call = self.makers[value.number]
         return call
-
-    def is_cheap(self, value: Value, needed: set[int]) -> bool:
-        """Whether to recompute a value instead of reading it."""
-        cost = self._costs.get(value.number)
-        if cost is None:
-            return False
-        weight, read = cost
-        return not read or (
-            value.number not in needed and weight <= self._cheap and len(read) <= MOST_READ
-        )
-
-    def _cost(self, place: int) -> tuple[int, frozenset[Any]] | None:
-        """The weight of recomputing a call's results from stored values, and what is read.
-
-        None if the call must not be recomputed. The costs of earlier calls are known.
-        """
-        weight = self.weights[place]
-        most = HEAVY - 1 if self._cheap == CHEAP else self._cheap
-        if weight is None or weight > most:
-            return None
-        read: set[Any] = set()
-        for operand, seen in self.reads_of(place):
-            if isinstance(seen, Windowed):
-                read.add((operand.number, seen))
-                continue
-            inner = self._costs.get(operand.number)
-            stored = operand.number in self._stored and inner is not None and bool(inner[1])
-            if inner is None or stored or weight + inner[0] > self._cheap:
-                read.add(operand.number)
-            else:
-                weight += inner[0]
-                read |= inner[1]
-        # A constant is evaluated at compile time.
-        return (weight if read else 0, frozenset(read))
 
 
 def is_constant(call: Call) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Protocol
 
 from tapegrad.core.trace.expression import Expression, array_input, constant
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.program.fusion.recomputation import Recomputation
 from tapegrad.program.fusion.row_groups import Form, Seen
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
@@ -37,10 +39,9 @@ class Plan(Protocol):
     weights: list[int | None]
     combines: list[bool]
     axes: list[tuple[int, ...]]
+    recomputation: Recomputation
 
     def reads_of(self, place: int) -> list[tuple[Value, Seen]]: ...
-
-    def is_cheap(self, value: Value, needed: set[int]) -> bool: ...
 
 
 class Body:
@@ -55,6 +56,19 @@ class Body:
         self._values: list[Value] = []
         self._found: dict[tuple[int, Seen], Expression] = {}
         self._stages: list[LoopOutput] = []
+        self._read_anyway = {
+            value.number
+            for place in members
+            for value, seen in plan.reads_of(place)
+            if seen == form.space and self._is_array(value)
+        }
+
+    def _is_array(self, value: Value) -> bool:
+        """Whether a value is stored for this loop in any case."""
+        place = self._plan.places.get(value.number)
+        if place is None or value.number in self._needed:
+            return True
+        return place not in self._members and self._plan.weights[place] is None
 
     def fused(self, made: list[Value]) -> Fused:
         """Return the group as a loop that makes these values."""
@@ -121,7 +135,11 @@ class Body:
         """Whether this loop computes a value, because it is a member or to avoid a read."""
         if place in self._members:
             return self._form.has_stages or not self._plan.combines[place]
-        return self._plan.weights[place] is not None and self._plan.is_cheap(value, self._needed)
+        if self._plan.weights[place] is None:
+            return False
+        return self._plan.recomputation.is_cheap(
+            value, self._needed, self._read_anyway, prod(self._form.space)
+        )
 
     def _add_stage(self, value: Value, place: int, seen: Shape) -> list[tuple[Value, Seen]]:
         """Add the reduction that makes a value, after those that its operand reads."""

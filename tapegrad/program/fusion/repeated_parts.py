@@ -16,8 +16,10 @@ from typing import Any
 
 from tapegrad.core.background import checkpoint
 from tapegrad.core.exact_key import exact_key
-from tapegrad.program.fusion.fusion import CHEAP, MOST_READ, Takes, fused, is_constant
+from tapegrad.program.fusion.fusion import Takes, fused, is_constant
 from tapegrad.program.fusion.loop_bodies import Fused
+from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
+from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
@@ -39,16 +41,17 @@ def fused_in_parts(
     cheap: int = CHEAP,
     windows: Collection[str] = (),
     takes_stages: TakesStages = without_stages,
+    recomputes: Recomputes = stores_all,
 ) -> list[Call | Fused]:
     """Return the steps in order, like `fused`; equal parts of a long program are fused once.
 
     To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
-        return fused(graph, takes, cheap, windows, takes_stages)
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes)
     ranges = _ranges(graph, takes)
     if len(ranges) == 1:
-        return fused(graph, takes, cheap, windows, takes_stages)
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes)
     steady = STEADY.intersection(windows)
     parts = _with_copies(graph, ranges, takes)
     last_part = _last_parts(graph, parts)
@@ -60,7 +63,8 @@ def fused_in_parts(
         key = part.key(takes)
         form = known.get(key)
         if form is None:
-            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, steady, takes_stages))
+            steps = fused(part.graph(), takes, cheap, steady, takes_stages, recomputes)
+            form = known[key] = _Form(part, steps)
         found += form.steps_of(part)
     return found
 

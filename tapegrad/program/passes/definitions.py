@@ -7,7 +7,7 @@ note the calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -21,14 +21,19 @@ from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 
 DTYPES = ("float32", "float64")
+HALF = ("bfloat16", "float16")
 """The dtypes of reductions that are replaced.
 
-Kernels of named functions compute half precision in single precision and round once.
+Kernels of named functions compute half precision in single precision and round once. So do their
+definitions, which begin and end with casts.
 """
 
 _TRANSFORMS = ("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins")
 BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update", *_TRANSFORMS})
 """Functions whose definitions reduce no rows."""
+
+SHORT = frozenset({"euclidean_norm", "sum_of_squares", "ties"})
+"""Functions with one reduction, which joins the loop that makes its operand along any axes."""
 
 MOST_PER_ROW = 4
 """An embedding is updated as a whole if it has at most so many rows per row of its gradient."""
@@ -40,10 +45,15 @@ def with_definitions(graph: Graph, loops: LoopCompiler) -> Graph:
     if not any(call.primitive.name in names for call in graph.calls):
         return graph
     numbers = unused_numbers(graph)
+    by_loops: set[int] = set()
     calls: list[Call] = []
     positions: Positions = {}
     for call in graph.calls:
-        is_replaced = call.primitive.name in names and not call.region and _is_worth_it(call, loops)
+        if call.primitive.by_element:
+            by_loops.update(value.number for value in call.results)
+        is_replaced = (
+            call.primitive.name in names and not call.region and _is_worth_it(call, loops, by_loops)
+        )
         noting = _Noting(call, numbers, positions)
         defined = noting.calls_of_definition() if is_replaced else None
         calls.extend(defined or (call,))
@@ -61,21 +71,25 @@ def _key_of_positions(params: Mapping[str, Any], device: str) -> tuple[int, str,
     return params["length"], params["dtype"].name, device
 
 
-def _is_worth_it(call: Call, loops: LoopCompiler) -> bool:
-    if call.primitive.name not in BY_ELEMENT:
-        return _has_rows(call, loops)
+def _is_worth_it(call: Call, loops: LoopCompiler, by_loops: Collection[int]) -> bool:
+    """Whether a call becomes a part of loops, which make the values in `by_loops`."""
     dtypes = {value.dtype.name for value in (*call.reads, *call.results)}
-    is_known = loops.dtypes is None or not dtypes.difference(loops.dtypes)
-    return is_known and bool(call.results[0].size)
+    if loops.dtypes is not None and dtypes.difference(loops.dtypes):
+        return False
+    if call.primitive.name in BY_ELEMENT:
+        return bool(call.results[0].size)
+    if dtypes.difference((*DTYPES, *HALF)) or 0 in call.reads[0].shape:
+        return False
+    if call.primitive.name in SHORT and call.reads[0].number in by_loops:
+        return bool(_axes_of(call, len(call.reads[0].shape)))
+    return _has_rows(call, loops)
 
 
 def _has_rows(call: Call, loops: LoopCompiler) -> bool:
     """Whether a call reduces its last axes, and a loop may pass over them several times."""
-    if {value.dtype.name for value in call.reads}.difference(DTYPES):
-        return False
     shape = call.reads[0].shape
     axes = _axes_of(call, len(shape))
-    if not axes or 0 in shape or axes != tuple(range(len(shape) - len(axes), len(shape))):
+    if not axes or axes != tuple(range(len(shape) - len(axes), len(shape))):
         return False
     return loops.takes_stages(prod(shape[: -len(axes)]), prod(shape[-len(axes) :]))
 
@@ -195,11 +209,30 @@ class _Noting:
         definition = OTHERWISE.get(call.primitive.name, call.primitive.forward)
         assert definition is not None
         operands = [_Symbol(self, x) if isinstance(x, Value) else x for x in call.operands]
+        is_half = call.primitive.name not in BY_ELEMENT and any(
+            value.dtype.name in HALF for value in call.reads
+        )
         try:
+            if is_half:
+                operands = [self._widened(x) for x in operands]
             results = definition(self, *operands, **call.params)
+            results = results if isinstance(results, tuple) else (results,)
+            if is_half:
+                results = self._rounded(results)
         except (UntraceableError, AttributeError):
             return None
-        return self._renamed(results if isinstance(results, tuple) else (results,))
+        return self._renamed(results)
+
+    def _widened(self, x: Any) -> Any:
+        is_half = isinstance(x, _Symbol) and x.dtype.name in HALF
+        return self.astype(x, np.dtype("float32")) if is_half else x
+
+    def _rounded(self, results: Sequence[_Symbol]) -> tuple[_Symbol, ...]:
+        """Cast the results to the dtypes of those that they replace."""
+        return tuple(
+            result if result.dtype == value.dtype else self.astype(result, value.dtype)
+            for result, value in zip(results, self._call.results, strict=True)
+        )
 
     def _renamed(self, results: Sequence[Any]) -> list[Call] | None:
         """Return the calls, which make the results of the call that they replace."""

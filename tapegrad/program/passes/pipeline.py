@@ -19,11 +19,13 @@ from tapegrad.program.graph.graph import (
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
+from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
+from tapegrad.program.passes.nested_sums import with_nested_sums
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
@@ -57,6 +59,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if capabilities is not None and capabilities.loops is not None:
         passes.append(partial(with_definitions, loops=capabilities.loops))
         passes.append(with_known_constants)
+        passes.append(with_nested_sums)
+        passes.append(partial(with_components, loops=capabilities.loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

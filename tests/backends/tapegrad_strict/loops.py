@@ -51,6 +51,9 @@ class PythonLoopCompiler:
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
 
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= 2 * nbytes
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]
 

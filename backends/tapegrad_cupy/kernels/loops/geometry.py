@@ -40,6 +40,13 @@ class Geometry(NamedTuple):
         """Whether neighbouring elements belong to different results of a reduction."""
         return any(self.is_combined) and not self.is_combined[-1]
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether an input has an element for each element of the space, or is read by a window."""
+        return bool(self.windows) or any(
+            all(step for step, size in zip(steps, self.sizes) if size > 1) for steps in self.reads
+        )
+
     def count(self, combined: bool) -> int:
         """Return the number of elements along the reduced axes, or along the others."""
         return prod(n for n, flag in zip(self.sizes, self.is_combined) if flag == combined)

@@ -24,6 +24,9 @@ _ENOUGH_ROWS = 66
 
 _SHORT_ROW = 8192
 
+_WEIGHT_PER_BYTE = 8
+"""Operations that take as long as to read or write a byte of memory."""
+
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
 
@@ -133,6 +136,9 @@ class CudaLoopCompiler:
         launches take more time than the work.
         """
         return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
+
+    def recomputes(self, weight: int, nbytes: int) -> bool:
+        return weight <= _WEIGHT_PER_BYTE * nbytes
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]

@@ -59,9 +59,14 @@ def _rows(geometry: Geometry, writes: bool) -> Schedule:
     if lanes <= 32:
         while lanes > 1 and lanes >= 2 * vectors:
             lanes //= 2
+    if not writes and not geometry.reads_whole:
+        # Nothing waits for memory. Fewer threads per row leave fewer partial results to combine.
+        while lanes > 32 and rows * (lanes // 2) >= FULL_GRID * THREADS // 2:
+            lanes //= 2
     per_block = THREADS // lanes
     if per_block > 1:
-        return Schedule("rows", THREADS, lanes, 1, -(-rows // per_block))
+        unroll = 2 if vectors > lanes else 1
+        return Schedule("rows", THREADS, lanes, 1, -(-rows // per_block), unroll)
     # A block pays off from four vectors per thread on.
     short = max(1, vectors // (THREADS * 4))
     if writes:
