@@ -61,7 +61,10 @@ class InPlaceKernels(Protocol):
         """
 
     def overwrite(self, primitive: str) -> Kernel | None:
-        """Return a kernel that may write the result over its first operand, or None."""
+        """Return a kernel that may write results over `Primitive.overwritten`, or None.
+
+        Those are operands whose arrays nothing else needs.
+        """
 
 
 class LoopWriter(NamedTuple):

@@ -48,6 +48,7 @@ _COUNTED = 4096
 # The most entries per position on average for which atomic additions do not wait for each other.
 _ADDED_TO_ONE = 64
 _ADDED = ("float32", "float64")
+_ENOUGH_THREADS = 1 << 18
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _LARGEST_BFLOAT16 = (2.0 - 2.0**-7) * 2.0**127
@@ -77,7 +78,7 @@ def _macros(
         "FINISH(old, value)": FINISHES[finish],
         "READS_OLD": int(finish != "store"),
         "FILLS": int(operation == "sum" and finish == "store"),
-        "ADDS": int(vector == 1 and dtype in _ADDED and operation == "sum"),
+        "ADDS": int(dtype in _ADDED and operation == "sum"),
     }
 
 
@@ -132,10 +133,9 @@ def combine(
         _kernel("direct", *kind)(grid, (THREADS,), (x, index, out, at, *sizes))
         return out
     if _is_added(x.dtype, n, size, operation):
-        one = (x.dtype, kind[1], 1, operation, finish)
-        grid = (blocks_for(x.size),)
-        given = (x, index, out, at, outer, n, size, width * vector)
-        _kernel("add", *one)(grid, (THREADS,), given)
+        length = _rows_per_thread(outer * n * width)
+        grid = (blocks_for(outer * -(-n // length) * width),)
+        _kernel("add", *kind)(grid, (THREADS,), (x, index, out, at, *sizes, length))
         return out
     order, keys = stable_sort(index)
     # About as many chunks as entries per chunk, so that neither loop is long.
@@ -154,6 +154,11 @@ def _is_added(dtype: np.dtype[Any], n: int, size: int, operation: str) -> bool:
     """Return whether entries are added atomically, in no fixed order."""
     is_fast = operation == "sum" and dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
     return is_fast and not is_op_determinism_enabled()
+
+
+def _rows_per_thread(vectors: int) -> int:
+    """Return how many rows a thread adds: more than one if that leaves enough threads."""
+    return 1 << min(4, max(0, (vectors // _ENOUGH_THREADS).bit_length() - 1))
 
 
 def is_direct(n: int, places: int) -> bool:
@@ -210,8 +215,8 @@ def scatter_along_axis(t: Array, indices: Array, *, axis: int, length: int, uniq
 
 
 def descend_rows(p: Array, rows: Array, indices: Array, rate: Array) -> Array:
-    """Return `p` minus `rate` times the sum of the rows of each index."""
-    return combine(rows, indices, p.copy(order="C"), finish="descend", rate=rate)
+    """Subtract `rate` times the sum of the rows of each index from `p`, and return it."""
+    return combine(rows, indices, p, finish="descend", rate=rate)
 
 
 # Products and extremes
