@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput
+from tapegrad.program.graph.formulas import nodes_of
 from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
 
@@ -43,12 +44,24 @@ def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
         return (function or PRIMITIVES[node.name].kernel(np.ndarray))(*operands)
 
 
+def inputs_of(expressions: Sequence[Any]) -> set[int]:
+    """Return the positions of the inputs that expressions read."""
+    return {int(node.value) for node in nodes_of(expressions) if node.name == "input"}
+
+
 def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
     """Return the results of a loop for arrays."""
-    seen = [
-        np.broadcast_to(_as_seen(np.asarray(array), read, loop.shape), loop.shape)
-        for array, read in zip(arrays, loop.inputs, strict=True)
-    ]
+    seen: list[Any] = [None] * len(loop.inputs)
+    indices: dict[int, Any] = {}
+    while any(one is None for one in seen):
+        for k, (array, read) in enumerate(zip(arrays, loop.inputs, strict=True)):
+            wanted = {one.index for one in read.window or () if one.mode == INDEXED}
+            if seen[k] is None and wanted <= {*indices}:
+                whole = _as_seen(np.asarray(array), read, loop.shape, indices)
+                seen[k] = np.broadcast_to(whole, loop.shape)
+        for n, index in enumerate(loop.indices):
+            if n not in indices and all(seen[i] is not None for i in inputs_of([index])):
+                indices[n] = np.broadcast_to(value_of(index, seen), loop.shape)
     for stage in loop.stages:
         value = np.expand_dims(_reduced(stage, seen, loop.shape), stage.axes)
         seen.append(np.broadcast_to(value.astype(stage.dtype), loop.shape))
@@ -73,12 +86,21 @@ def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) ->
     return value if output.finish is None else value_of(output.finish, [value])
 
 
-def _as_seen(array: Any, read: Any, shape: tuple[int, ...]) -> Any:
+def _as_seen(array: Any, read: Any, shape: tuple[int, ...], indices: dict[int, Any]) -> Any:
     """Return what a loop reads of an array, with a length of 1 along axes that do not change it."""
     if read.window is None:
         return np.reshape(array, read.seen)
     places, is_there = [], np.ones(read.seen, bool)
     for one in read.window:
+        if one.mode == INDEXED:
+            index = indices[one.index]
+            for k, n in enumerate(read.seen):
+                if n == 1:
+                    index = np.take(index, [0], axis=k)
+            is_there = is_there & (index >= 0) & (index < one.size)
+            moved = np.clip(index, 0, one.size - 1)
+            places.append(np.broadcast_to(one.offset + one.step * moved, read.seen))
+            continue
         if one.axis is None:
             places.append(np.full(read.seen, one.offset))
             continue

@@ -25,6 +25,7 @@ from tapegrad.program.fusion.row_groups import (
 from tapegrad.program.graph.formulas import HEAVY, is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
+from tapegrad.program.fusion.gathers import gathered_in_loops
 from tapegrad.program.graph.windows import Windowed, window_of
 
 MOST_ARRAYS = 24
@@ -104,6 +105,7 @@ class _Plan:
             space_of(self.full_shape(place)) if self.is_fusible(place) else ()
             for place in range(len(self.calls))
         ]
+        self._gathered = gathered_in_loops(graph, windows, self.is_fusible)
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
         self._costs: dict[int, tuple[int, frozenset[Any]]] = {}
@@ -117,7 +119,11 @@ class _Plan:
         call = self.calls[place]
         if not self.is_fusible(place) or is_constant(call):
             return call
-        return _Needs(tuple(value for value, _ in self.reads_of(place)), call.results)
+        reads = self.reads_of(place)
+        found = [value for value, _ in reads]
+        for _, seen in reads:
+            found += [index for index, _ in seen.indices] if isinstance(seen, Windowed) else []
+        return _Needs(tuple(found), call.results)
 
     def _weight(self, call: Call, takes: Takes) -> int | None:
         return weight_of(call) if takes(call) else None
@@ -145,7 +151,7 @@ class _Plan:
 
     def _seen(self, value: Value, shape: Shape) -> tuple[Value, Seen]:
         if self._windows:
-            window = window_of(value, shape, self.makers, self._windows)
+            window = window_of(value, shape, self.makers, self._windows, self._gathered)
             if window is not None:
                 return window
         return seen_from(value, shape, self.makers)
@@ -163,6 +169,9 @@ class _Plan:
                 # A loop cannot read what it has not finished.
                 if maker is not None and self._must_be_finished(maker, place, seen):
                     self.groups.keep_apart(maker, place)
+                for index, _ in seen.indices if isinstance(seen, Windowed) else ():
+                    if index.number in self.places:
+                        self.groups.keep_apart(self.places[index.number], place)
             for maker, seen in makers:
                 if maker is not None and self._may_be_merged(maker, seen, space):
                     self._try_to_merge(maker, place)
@@ -330,6 +339,7 @@ class _Plan:
         for operand, seen in self.reads_of(place):
             if isinstance(seen, Windowed):
                 read.add((operand.number, seen))
+                read.update(index.number for index, _ in seen.indices)
                 continue
             inner = self._costs.get(operand.number)
             stored = operand.number in self._stored and inner is not None and bool(inner[1])

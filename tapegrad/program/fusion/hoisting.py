@@ -77,8 +77,10 @@ class _Hoisting:
         outputs = tuple(
             replace(output, expression=self._new[id(output.expression)]) for output in loop.outputs
         )
-        inputs, reads, outputs = _without_unread(self._inputs, self._reads, outputs)
-        changed = replace(loop, inputs=inputs, outputs=outputs)
+        inputs, reads, outputs, indices = _without_unread(
+            self._inputs, self._reads, outputs, loop.indices
+        )
+        changed = replace(loop, inputs=inputs, outputs=outputs, indices=indices)
         return self._before, replace(self._step, loop=changed, reads=reads)
 
     def _kinds(self, nodes: list[Expression]) -> tuple[dict[int, bool], dict[int, bool]]:
@@ -121,7 +123,7 @@ class _Hoisting:
 
     def _loop_of(self, node: Expression, value: Value) -> Fused:
         alone = [replace(single, seen=()) for single in self._inputs]
-        inputs, reads, outputs = _without_unread(alone, self._reads, (LoopOutput(node, ()),))
+        inputs, reads, outputs, _ = _without_unread(alone, self._reads, (LoopOutput(node, ()),))
         return Fused(Loop((), inputs, outputs), reads, (value,), self._step.calls)
 
     def _key(self, node: Expression) -> Any:
@@ -134,10 +136,15 @@ class _Hoisting:
 
 
 def _without_unread(
-    inputs: Sequence[LoopInput], reads: Sequence[Value], outputs: Sequence[LoopOutput]
-) -> tuple[tuple[LoopInput, ...], tuple[Value, ...], tuple[LoopOutput, ...]]:
+    inputs: Sequence[LoopInput],
+    reads: Sequence[Value],
+    outputs: Sequence[LoopOutput],
+    indices: Sequence[Expression] = (),
+) -> tuple[
+    tuple[LoopInput, ...], tuple[Value, ...], tuple[LoopOutput, ...], tuple[Expression, ...]
+]:
     """Remove inputs that no expression reads, and renumber the others."""
-    nodes = nodes_of([output.expression for output in outputs])
+    nodes = nodes_of([*[output.expression for output in outputs], *indices])
     used = sorted({int(node.value) for node in nodes if node.name == "input"})
     places = {old: new for new, old in enumerate(used)}
     new: dict[int, Expression] = {}
@@ -151,4 +158,5 @@ def _without_unread(
         tuple(inputs[k] for k in used),
         tuple(reads[k] for k in used),
         tuple(replace(output, expression=new[id(output.expression)]) for output in outputs),
+        tuple(new[id(index)] for index in indices),
     )

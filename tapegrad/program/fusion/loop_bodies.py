@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tapegrad.core.trace.expression import Expression, array_input, constant
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
 from tapegrad.program.fusion.row_groups import Form, Seen
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
@@ -55,17 +55,19 @@ class Body:
         self._values: list[Value] = []
         self._found: dict[tuple[int, Seen], Expression] = {}
         self._stages: list[LoopOutput] = []
+        self._indices: dict[tuple[int, Shape], int] = {}
 
     def fused(self, made: list[Value]) -> Fused:
         """Return the group as a loop that makes these values."""
         outputs = [self._output(value) for value in made]
-        inputs = [_input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
+        inputs = [self._input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
+        indices = tuple(self._found[key] for key in self._indices)
         calls = tuple(self._plan.calls[place] for place in sorted(self._members))
         count = len(self._stages)
         if count:
             both = _after_arrays([*self._stages, *outputs], len(inputs))
             self._stages, outputs = both[:count], both[count:]
-        loop = Loop(self._form.space, tuple(inputs), tuple(outputs), tuple(self._stages))
+        loop = Loop(self._form.space, tuple(inputs), tuple(outputs), tuple(self._stages), indices)
         return Fused(loop, tuple(self._values), tuple(made), calls)
 
     def _output(self, value: Value) -> LoopOutput:
@@ -98,6 +100,10 @@ class Body:
     def _compute(self, value: Value, seen: Seen) -> list[tuple[Value, Seen]]:
         """Store the expression of a value, or return the operands that are still missing."""
         place = self._plan.places.get(value.number)
+        if isinstance(seen, Windowed):
+            missing = [one for one in seen.indices if (one[0].number, one[1]) not in self._found]
+            if missing:
+                return [*missing]
         if place is None or isinstance(seen, Windowed) or not self._is_computed(value, place):
             self._found[value.number, seen] = self._read(value, seen)
             return []
@@ -137,7 +143,19 @@ class Body:
         index = self._inputs.setdefault((value.number, seen), len(self._inputs))
         if index == len(self._values):
             self._values.append(value)
+        for array, shape in seen.indices if isinstance(seen, Windowed) else ():
+            self._indices.setdefault((array.number, shape), len(self._indices))
         return array_input(index, value.dtype)
+
+    def _input(self, value: Value, seen: Seen) -> LoopInput:
+        if not isinstance(seen, Windowed):
+            return LoopInput(value.shape, seen, value.dtype)
+        numbers = [self._indices[array.number, shape] for array, shape in seen.indices]
+        window = tuple(
+            replace(one, index=numbers[one.index]) if one.mode == INDEXED else one
+            for one in seen.window
+        )
+        return LoopInput(value.shape, seen.seen, value.dtype, window)
 
 
 def _after_arrays(outputs: Sequence[LoopOutput], arrays: int) -> list[LoopOutput]:
@@ -150,12 +168,6 @@ def _after_arrays(outputs: Sequence[LoopOutput], arrays: int) -> list[LoopOutput
             value = value - _STAGES + arrays
         new[id(node)] = Expression(node.name, node.dtype, operands, value, node.weak)
     return [replace(output, expression=new[id(output.expression)]) for output in outputs]
-
-
-def _input(value: Value, seen: Seen) -> LoopInput:
-    if isinstance(seen, Windowed):
-        return LoopInput(value.shape, seen.seen, value.dtype, seen.window)
-    return LoopInput(value.shape, seen, value.dtype)
 
 
 def _through(inner: Seen, outer: Shape) -> Seen:

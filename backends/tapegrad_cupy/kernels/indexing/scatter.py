@@ -46,7 +46,7 @@ _COMPARISONS = 1 << 26
 # and 230 us for 8192; sorting takes about 80 us, in some twenty launches.
 _COUNTED = 4096
 # The most entries per position on average for which atomic additions do not wait for each other.
-_ADDED_TO_ONE = 64
+_ADDED_TO_ONE = 1024
 _ADDED = ("float32", "float64")
 _ENOUGH_THREADS = 1 << 18
 _INT64 = np.dtype(np.int64)

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.expression import Expression
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import STORED
-from tapegrad_cupy.kernels.elementwise.vectors import Read
+from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
+from tapegrad_cupy.kernels.loops.invariants import inputs_of
 
 
 class Arrays:
@@ -54,6 +55,50 @@ class Arrays:
         wide = backwards or max(furthest) + threads * 16 >= 2**31
         return "i64" if wide else "unsigned int"
 
+    # Indices
+
+    def index_functions(self) -> str:
+        """Return a device function for each index expression of the loop."""
+        text = ""
+        for n, index in enumerate(self._loop.indices):
+            read = sorted(inputs_of([index]))
+            takes = [f"const {self.computed(i)} a{i}" for i in read]
+            names = [f"a{i}" for i in range(len(self._loop.inputs))]
+            text += device_function("i64", f"index{n}", takes, [index], names)
+        return text
+
+    def row_lines(self, i: int, argument: Callable[[int], str]) -> list[str]:
+        """Declare the address `g` of the rows of a gathered input, and whether they are `there`.
+
+        `argument` returns the value of another input.
+        """
+        lines = [f"bool there{i} = true; const {self.stored(i)}* g{i} = p{i} + {self._first(i)};"]
+        for row in self._g.gathers[i].rows:
+            lines += [
+                f"{{ const i64 m = {self._index(row.index, argument)};",
+                f"there{i} = there{i} && m >= 0 && m < {row.size}ll;",
+                f"g{i} += (m >= 0 && m < {row.size}ll ? m : 0) * {row.step}ll; }}",
+            ]
+        return lines
+
+    def element_lines(self, i: int, argument: Callable[[int], str]) -> list[str]:
+        """Read a vector of a gathered input into `w`, one element after the other."""
+        kind, width = self.computed(i), self._g.width
+        return [
+            f"{kind} w{i}[{width}];",
+            "#pragma unroll",
+            f"for (int j = 0; j < {width}; ++j) {{",
+            *self.row_lines(i, argument),
+            f"w{i}[j] = there{i} ? widen(g{i}[o{i} + j * (I){self._g.reads[i][-1]}]) : ({kind})0; }}",
+        ]
+
+    def _first(self, i: int) -> str:
+        return f"{self._g.gathers[i].first}ll"
+
+    def _index(self, n: int, argument: Callable[[int], str]) -> str:
+        read = sorted(inputs_of([self._loop.indices[n]]))
+        return f"index{n}({', '.join(argument(i) for i in read)})"
+
     # Code
 
     def parameters(self) -> list[str]:
@@ -68,7 +113,7 @@ class Arrays:
     def read(self, i: int) -> Read:
         """Return how a thread reads a vector of an input that is no window."""
         step = self._g.reads[i][-1]
-        return Read(self.stored(i), self.computed(i), step, f"{step}")
+        return Read(self.stored(i), self.computed(i), step, f"{step}", i in self._g.gathers)
 
     def indices(self, index: str, combined: bool) -> str:
         """Declare the indices `c0`, `c1`, ... at a position along the reduced axes, or the others.

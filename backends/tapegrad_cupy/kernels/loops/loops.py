@@ -123,7 +123,7 @@ class CudaLoopCompiler:
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "one_hot"),
         *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
     })  # fmt: skip
-    windows = frozenset({"flip", "roll", "unslice"})
+    windows = frozenset({"flip", "gather_rows", "roll", "segment_take", "take", "unslice"})
 
     def takes_stages(self, rows: int, length: int) -> bool:
         """Return whether a block per row, at most, uses enough of the device.

@@ -15,7 +15,7 @@ from tapegrad_cupy.kernels.elementwise.source import preamble
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import combination, dtype_of, first_value
-from tapegrad_cupy.kernels.loops.geometry import Geometry
+from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.kernels.loops.windows import window_lines
 from tapegrad_cupy.launch.cuda_source import wide_dtype
@@ -85,7 +85,8 @@ class Writer:
         names = [f"a{i}" for i in range(len(self.loop.inputs))]
         outputs = [output.expression for output in self.loop.outputs]
         takes = [f"const {self.arrays.computed(i)} {name}" for i, name in enumerate(names)]
-        text = device_function("void", "formula", takes, outputs, names)
+        text = self.arrays.index_functions()
+        text += device_function("void", "formula", takes, outputs, names)
         for k in self.combined:
             text += combination(k, self.loop.outputs[k])
         return text
@@ -276,18 +277,26 @@ class Writer:
             inputs, writes, combined, base, added
         )
 
+    def _argument(self, i: int) -> str:
+        """Return the value of element `j` of an input."""
+        if i in self.g.windows or (i in self.g.gathers and self.g.gathers[i].varies):
+            return f"w{i}[j]"
+        return self.arrays.read(i).element(i)
+
     def visit(self, indent: str) -> str:
         """Read a vector of every array, compute, store, and update the reductions."""
         n = self.g.width
-        lines, arguments = [], []
-        for i in range(len(self.loop.inputs)):
+        lines = []
+        for i in in_order_of_indices(self.g, range(len(self.loop.inputs))):
             if i in self.g.windows:
                 lines += window_lines(self.g, i, self.arrays.computed(i))
-                arguments.append(f"w{i}[j]")
-                continue
-            read = self.arrays.read(i)
-            lines.append(read.load(i, n))
-            arguments.append(read.element(i))
+            elif i in self.g.gathers and self.g.gathers[i].varies:
+                lines += self.arrays.element_lines(i, self._argument)
+            else:
+                if i in self.g.gathers:
+                    lines += self.arrays.row_lines(i, self._argument)
+                lines.append(self.arrays.read(i).load(i, n))
+        arguments = [self._argument(i) for i in range(len(self.loop.inputs))]
         vectors = {k: f"Vec<{self.arrays.stored_output(k)}, {n}>" for k in self.whole}
         lines += [f"{vectors[k]} z{k};" for k in self.whole]
         outputs = range(len(self.loop.outputs))

@@ -24,11 +24,16 @@ from tapegrad_cupy.kernels.loops.combinations import (
     finish_of,
     first_value,
 )
-from tapegrad_cupy.kernels.loops.geometry import Geometry
+from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
 from tapegrad_cupy.kernels.loops.invariants import inputs_of, without_invariants
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.kernels.loops.sharing import rounds, share
-from tapegrad_cupy.kernels.loops.stages_schedule import WARP, constant_inputs, held_inputs
+from tapegrad_cupy.kernels.loops.stages_schedule import (
+    WARP,
+    constant_inputs,
+    has_one_index_per_row,
+    held_inputs,
+)
 from tapegrad_cupy.kernels.loops.windows import window_lines
 
 _AMONG = r"""
@@ -86,6 +91,8 @@ class _Writer:
         self.arrays = Arrays(loop, geometry, in_place)
         self.constant = constant_inputs(geometry)
         self.held = held_inputs(geometry) if schedule.held else []
+        self.by_row = [i for i in geometry.gathers if has_one_index_per_row(geometry, i)]
+        """Inputs whose row is found by an index once; other gathers read element by element."""
         self.whole = [k for k, output in enumerate(loop.outputs) if not output.axes]
         self.per_row = [k for k, output in enumerate(loop.outputs) if output.axes]
         self.rows = geometry.count(combined=False)
@@ -117,7 +124,7 @@ class _Writer:
 
     def functions(self) -> str:
         """Return device functions: those of each pass, of outputs per row, and of reductions."""
-        text = ""
+        text = self.arrays.index_functions()
         for one in (*self.passes, self.last):
             if one.parts:
                 text += self._function(f"parts{one.number}", one.parts, [])
@@ -158,11 +165,16 @@ class _Writer:
             return f"t{position - inputs}"
         if position in self.constant:
             return f"s{position}"
-        if position in self.g.windows:
+        if self._is_read_by_element(position):
             return f"w{position}[j]"
         if position in self.held:
-            return f"widen(x{position}[e].v[j])"
+            return self.arrays.read(position).there(position, f"widen(x{position}[e].v[j])")
         return self.arrays.read(position).element(position)
+
+    def _is_read_by_element(self, position: int) -> bool:
+        return position in self.g.windows or (
+            position in self.g.gathers and position not in self.by_row
+        )
 
     # The kernel
 
@@ -210,10 +222,16 @@ class _Writer:
         text += self.arrays.indices("k", combined=False)
         inputs, writes = range(len(self.loop.inputs)), bool(self.whole)
         text += self.arrays.offsets(inputs, writes, combined=False, base=True, added=False)
-        return text + "".join(
-            f"    const {self.arrays.computed(i)} s{i} = widen(p{i}[b{i}]);\n"
-            for i in self.constant
-        )
+        for i in in_order_of_indices(self.g, [*self.constant, *self.by_row]):
+            start = f"p{i}"
+            if i in self.by_row:
+                start = f"g{i}"
+                lines = self.arrays.row_lines(i, lambda k: f"s{k}")
+                text += "".join(f"    {line}\n" for line in lines)
+            if i in self.constant:
+                value = self.arrays.read(i).there(i, f"widen({start}[b{i}])")
+                text += f"    const {self.arrays.computed(i)} s{i} = {value};\n"
+        return text
 
     def _held_vectors(self) -> str:
         """Load the vectors that the thread holds; those beyond the row are copies of the first."""
@@ -225,11 +243,12 @@ class _Writer:
             return declared
         for i in self.held:
             vector, step = f"Vec<{self.arrays.stored(i)}, {n}>", self.g.reads[i][-1]
+            start = f"g{i}" if i in self.by_row else f"p{i}"
             declared += f"    {vector} x{i}[{held}];\n"
             if step == 1:
-                loads.append(f"x{i}[e] = *(const {vector}*)(p{i} + o{i});")
+                loads.append(f"x{i}[e] = *(const {vector}*)({start} + o{i});")
             else:
-                loads.append(f"x{i}[e].v[j] = p{i}[o{i} + j * (I){step}];")
+                loads.append(f"x{i}[e].v[j] = {start}[o{i} + j * (I){step}];")
                 loads[-1] = f"for (int j = 0; j < {n}; ++j) {loads[-1]}"
         return (
             f"{declared}    #pragma unroll\n    for (int e = 0; e < {held}; ++e) {{\n"
@@ -284,8 +303,9 @@ class _Writer:
         if windows:  # constant along the row, so its first element serves
             first = "    const int j = 0;\n" + self.arrays.indices("(I)0", combined=True)
         return (
-            f"    if ({condition}) {{\n{first}{self._windows(windows)}"
-            f"        {declared} {self._call('row', outputs, names)} {stores}\n    }}\n"
+            f"    if ({condition}) {{\n{first}"
+            + "".join(f"        {line}\n" for line in self._loads(windows))
+            + f"        {declared} {self._call('row', outputs, names)} {stores}\n    }}\n"
         )
 
     # One pass over the row
@@ -325,14 +345,16 @@ class _Writer:
         """Return the code of a pass for the vector at position `r`."""
         n, is_last = self.g.width, one is self.last
         read = sorted(i for i in inputs_of(one.expressions) if i < len(self.loop.inputs))
-        loaded = [i for i in read if i not in self.constant and i not in self.held]
-        plain = [i for i in loaded if i not in self.g.windows]
+        loaded = [
+            i
+            for i in in_order_of_indices(self.g, read)
+            if i not in self.constant and i not in self.held
+        ]
         text = ""
         if loaded or is_last:
             text += self.arrays.indices("r", combined=True)
-            text += self.arrays.offsets(plain, is_last, combined=True, base=False, added=True)
-        text += self._windows([i for i in loaded if i in self.g.windows])
-        lines = [self.arrays.read(i).load(i, n) for i in plain]
+            text += self.arrays.offsets(loaded, is_last, combined=True, base=False, added=True)
+        lines = self._loads(loaded)
         kinds = {k: f"Vec<{self.arrays.stored_output(k)}, {n}>" for k in self.whole}
         if is_last:
             lines += [f"{kinds[k]} z{k};" for k in self.whole]
@@ -359,6 +381,14 @@ class _Writer:
         s = self.schedule
         return bool(s.held) and (self.has_spare_lanes or self.vectors % s.lanes != 0)
 
-    def _windows(self, inputs: Sequence[int]) -> str:
-        found = [window_lines(self.g, i, self.arrays.computed(i)) for i in inputs]
-        return "".join(f"        {line}\n" for lines in found for line in lines)
+    def _loads(self, inputs: Sequence[int]) -> list[str]:
+        """Return the statements that read a vector of inputs, in the order of their indices."""
+        lines: list[str] = []
+        for i in inputs:
+            if i in self.g.windows:
+                lines += window_lines(self.g, i, self.arrays.computed(i))
+            elif self._is_read_by_element(i):
+                lines += self.arrays.element_lines(i, lambda k: self._argument(k, 0))
+            else:
+                lines.append(self.arrays.read(i).load(i, self.g.width))
+        return lines

@@ -1,0 +1,155 @@
+"""Loops read rows through index arrays, so that gathered rows are never stored."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+from tests import capabilities
+from tests.house.host_cuda import HostLoops
+from tests.program.reference_loops import Reference
+from tests.program.test_windows import check, steps_of
+
+rng = np.random.default_rng(5)
+
+
+@pytest.fixture(params=["reference", "cuda"], autouse=True)
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of compilers that gather: the reference, and CUDA kernels that run on the host."""
+    if request.param == "cuda" and shutil.which("g++") is None:
+        pytest.skip("Needs a C++ compiler.")
+    made = HostLoops() if request.param == "cuda" else Reference()
+    capabilities.use(monkeypatch, loops=made, specializer=None)
+
+
+def array(*shape: int) -> Any:
+    return tf.constant(rng.standard_normal(shape))
+
+
+def places(size: int, *shape: int) -> Any:
+    return tf.constant(rng.integers(-size, size, shape))
+
+
+def forward(function: Any, *args: Any) -> Any:
+    """Compare a program with eager code, and return it."""
+    expected = tf.nest.flatten(function(*args))
+    compiled = tf.function(function)
+    for _ in range(3):
+        for one, other in zip(tf.nest.flatten(compiled(*args)), expected, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)
+    return compiled.program(*args)
+
+
+def test_rows_are_read_through_their_index() -> None:
+    index = places(9, 20)
+    program = check(lambda x, w: tf.gather(x, index) * w[:, None], array(9, 6), array(20))
+
+    assert "gather_rows" not in steps_of(program)
+
+
+def test_a_table_of_scalars_and_an_index_of_rank_two() -> None:
+    x, index = array(7), places(7, 4, 5)
+
+    program = forward(lambda x, i: tf.exp(tf.gather(x, i)) + tf.cast(i, "float64"), x, index)
+
+    assert steps_of(program) == []
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_any_axis_is_gathered(axis: int) -> None:
+    index = places(4, 6)
+
+    program = check(lambda x: tf.sin(tf.gather(x, index, axis=axis)), array(4, 5, 4)[:, :4])
+
+    assert "take" not in steps_of(program)
+
+
+def test_two_axes_are_gathered() -> None:
+    rows, columns = places(5, 3), places(6, 4)
+
+    def function(x: Any) -> Any:
+        return tf.cos(tf.gather(tf.gather(x, rows), columns, axis=1))
+
+    program = forward(function, array(5, 6))
+
+    assert steps_of(program) == []
+
+
+def test_parts_and_views_of_tables_are_gathered() -> None:
+    index = places(4, 7)
+
+    def function(x: Any) -> Any:
+        return tf.exp(tf.gather(x[2:6, ::2], index))[:, None] * 2.0
+
+    program = forward(function, array(8, 6))
+
+    assert steps_of(program) in ([], ["reshape"])
+
+
+def test_the_index_may_be_gathered_too() -> None:
+    kinds, index, table = places(3, 9), places(9, 12), array(3)
+
+    def function(kinds: Any, index: Any, table: Any) -> Any:
+        return tf.exp(tf.gather(table, tf.gather(kinds, index)))
+
+    program = forward(function, kinds, index, table)
+
+    assert steps_of(program) == []
+
+
+def test_rows_of_segments_are_zeros_for_negative_ids() -> None:
+    ids = tf.constant([0, -1, 2, 2, 1, -3, 0])
+
+    def function(x: Any) -> Any:
+        return tf.math.unsorted_segment_sum(tf.exp(x) * 2.0, ids, 3)
+
+    program = check(function, array(7, 4))
+
+    assert "segment_take" not in steps_of(program)
+
+
+def test_rows_that_another_step_reads_are_stored() -> None:
+    index = places(9, 20)
+
+    def function(x: Any) -> Any:
+        rows = tf.gather(x, index)
+        return tf.exp(rows), tf.cumsum(rows)
+
+    program = forward(function, array(9, 6))
+
+    assert "gather_rows" in steps_of(program)
+
+
+def test_a_softmax_of_gathered_rows_is_one_loop() -> None:
+    index = places(9, 20)
+
+    program = forward(lambda x, i: tf.nn.softmax(tf.gather(x, i) * 2.0), array(9, 6), index)
+
+    assert len(program.steps) == 1
+
+
+def test_a_reduction_along_the_gathered_axis() -> None:
+    index = places(9, 20, 3)
+
+    program = forward(lambda x, i: tf.reduce_sum(tf.gather(x, i) ** 2, axis=1), array(9, 6), index)
+
+    assert len(program.steps) == 1
+
+
+def test_gathered_rows_are_not_counted_as_stored_bytes() -> None:
+    index, rows, width = places(50, 1000), 1000, 16
+
+    def function(x: Any, w: Any) -> Any:
+        return tf.reduce_sum(tf.gather(x, index) * w[:, None], axis=1)
+
+    x, w = array(50, width), array(rows)
+    program = forward(function, x, w)
+    cost = program.cost()
+
+    assert len(program.steps) == 1
+    assert cost.bytes_written == 8 * rows
+    assert cost.bytes_read <= 8 * (50 * width + 2 * rows)
