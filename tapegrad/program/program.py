@@ -393,7 +393,9 @@ def _fused(
         others = compiler.complex_primitives
         return others is None or name in others or not any(is_complex(v.dtype) for v in values)
 
-    in_parts = fused_in_parts(graph, takes, cheap, compiler.windows, compiler.takes_stages)
+    in_parts = fused_in_parts(
+        graph, takes, cheap, compiler.windows, compiler.takes_stages, compiler.adds_rows
+    )
     steps = with_hoisted_scalars(in_parts, unused_numbers(graph))
     return fuse_horizontally(steps) if compiler.joins else steps
 

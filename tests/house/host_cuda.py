@@ -49,6 +49,9 @@ def run_on_host(
         whole[_GUARD:-_GUARD].reshape(output.shape) if place is None else arrays[place]
         for whole, output, place in zip(guarded, loop.outputs, in_place, strict=True)
     ]
+    for result, output in zip(results, loop.outputs, strict=True):
+        if output.rows is not None:
+            result[...] = 0
     addresses = [array.ctypes.data for array in (*arrays, *results, *_scratch(loop, walk, plan))]
     run = _compiled(text)
     run((ctypes.c_void_p * len(addresses))(*addresses), plan.blocks, plan.threads, int(backwards))
@@ -114,6 +117,9 @@ class HostLoops:
 
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
+
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        return np.dtype(dtype).kind == "f"
 
     def compile(self, loops: Sequence[Loop]) -> list[Any]:
         return [functools.partial(_results, loop) for loop in loops]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import INDEXED, WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput, Rows
 from tapegrad.program.graph.formulas import nodes_of
 from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
@@ -71,12 +71,25 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
             value = _reduced(output, seen, loop.shape)
         else:
             value = np.broadcast_to(value_of(output.expression, seen), loop.shape)
-            if output.axes:  # one value per row
-                value = value[
-                    tuple(0 if k in output.axes else slice(None) for k in range(value.ndim))
-                ]
+            row = tuple(0 if k in output.axes else slice(None) for k in range(value.ndim))
+            value = value[row]  # one value per row if there are axes
+            if output.rows is not None:
+                value = _added(value, indices[output.rows.index][row], output.rows)
         found.append(np.array(value, output.dtype).reshape(output.shape))
     return found
+
+
+def _added(value: Any, index: Any, rows: Rows) -> Any:
+    """Return the sums of values by index along neighbouring axes."""
+    first, count = rows.axes[0], len(rows.axes)
+    outer, inner = value.shape[:first], value.shape[first + count :]
+    positions = index[tuple(slice(None) if k in rows.axes else 0 for k in range(value.ndim))]
+    total = np.zeros((rows.size, *outer, *inner), value.dtype)
+    entries = np.moveaxis(value.reshape(*outer, -1, *inner), first, 0)
+    for position, entry in zip(positions.reshape(-1), entries, strict=True):
+        if 0 <= position < rows.size:
+            total[position] += entry
+    return np.moveaxis(total, 0, first)
 
 
 def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) -> Any:
@@ -138,6 +151,9 @@ class Reference:
 
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
+
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        return np.dtype(dtype).kind == "f"
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

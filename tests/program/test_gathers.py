@@ -153,3 +153,105 @@ def test_gathered_rows_are_not_counted_as_stored_bytes() -> None:
     assert len(program.steps) == 1
     assert cost.bytes_written == 8 * rows
     assert cost.bytes_read <= 8 * (50 * width + 2 * rows)
+
+
+# Sums of rows
+
+
+def test_rows_are_added_by_the_loop_that_computes_them() -> None:
+    ids = tf.constant(rng.integers(-2, 7, 30))
+
+    program = forward(lambda x: tf.math.unsorted_segment_sum(tf.exp(x) * 2.0, ids, 7), array(30, 6))
+
+    assert steps_of(program) == []
+    assert len(program.steps) == 1
+
+
+@pytest.mark.parametrize("width", [1, 3, 8])
+def test_messages_along_edges_are_never_stored(width: int) -> None:
+    source, target = places(12, 50), tf.constant(np.sort(rng.integers(0, 12, 50)))
+
+    def layer(x: Any, w: Any) -> Any:
+        return tf.math.unsorted_segment_sum(tf.gather(x, source) * w[:, None], target, 12)
+
+    x, w = array(12, width), array(50)
+    program = forward(layer, x, w)
+
+    assert [*steps_of(program)] in ([], ["reshape"])
+    assert program.cost().bytes_written == 8 * 12 * width
+
+    def gradient(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.sin(layer(x, w)))
+        return tape.gradient(loss, x)
+
+    backward = forward(gradient, x, w)
+    # The sums of the layer, and those of the gradient; the index of sources is made once.
+    assert backward.cost().bytes_written <= 8 * (2 * 12 * width + 12 * width + 50)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sums_along_any_axis(axis: int) -> None:
+    index = places(5, 4)
+
+    def gradient(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.sin(tf.gather(x, index, axis=axis)) * w)
+        return tape.gradient(loss, x)
+
+    shape = [5, 5, 5]
+    taken = [*shape[:axis], 4, *shape[axis + 1 :]]
+    program = forward(gradient, array(*shape), array(*taken))
+
+    assert "take_add" not in steps_of(program)
+
+
+def test_an_index_of_rank_two_adds_rows() -> None:
+    index = places(9, 6, 4)
+
+    def gradient(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch((x, w))
+            loss = tf.reduce_sum(tf.sin(tf.gather(x, index)) * w)
+        return tape.gradient(loss, (x, w))
+
+    program = forward(gradient, array(9, 8), array(6, 4, 8))
+
+    assert "take_add" not in steps_of(program)
+
+
+def test_rows_and_one_value_per_row_are_added_after_a_reduction() -> None:
+    users, items = places(9, 40), places(7, 40)
+
+    def gradient(u: Any, v: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch((u, v, b))
+            rows, others = tf.gather(u, users), tf.gather(v, items)
+            error = tf.reduce_sum(rows * others, axis=1) + tf.gather(b, items)
+            loss = tf.reduce_sum(error**2)
+        return loss, *tape.gradient(loss, (u, v, b))
+
+    program = forward(gradient, array(9, 6), array(7, 6), array(7))
+
+    assert not {"take_add", "take", "gather_rows"} & {*steps_of(program)}
+
+
+def test_an_index_out_of_range_adds_nothing() -> None:
+    ids = tf.constant([0, -1, 1, 0, -5])
+    x = tf.constant(np.arange(10.0).reshape(5, 2))
+
+    found = tf.function(lambda x: tf.math.unsorted_segment_sum(x + 1.0, ids, 2))(x)
+
+    np.testing.assert_array_equal(found.numpy(), [[8.0, 10.0], [5.0, 6.0]])
+
+
+def test_the_array_of_sums_is_not_that_of_a_value_which_the_loop_reads() -> None:
+    ids = tf.constant(rng.permutation(8))
+
+    def function(x: Any) -> Any:
+        y = tf.cumsum(x)
+        return tf.math.unsorted_segment_sum(tf.exp(y), ids, 8) * 2.0
+
+    forward(function, array(8, 4))

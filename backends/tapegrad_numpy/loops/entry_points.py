@@ -39,6 +39,10 @@ class CLoopCompiler:
         """
         return rows >= _ROWS_FOR_THREADS or rows * length < MANY
 
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        """Return False: tasks of a loop run in several threads, which would add to one row."""
+        return False
+
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.
         from tapegrad_numpy.loops import compile as c_compiler

@@ -117,6 +117,12 @@ class LoopCompiler(Protocol):
         It should be true where one such loop is faster than several loops without stages.
         """
 
+    def adds_rows(self, dtype: DType, entries: int, size: int) -> bool:
+        """Whether `compile` accepts outputs that add so many rows into `size` rows (`Rows`).
+
+        It should be true where that is faster than storing the rows and adding them afterwards.
+        """
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

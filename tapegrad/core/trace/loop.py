@@ -65,6 +65,20 @@ class LoopInput:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Rows into which an output adds its values, beginning with zeros.
+
+    The output has one axis of length `size` in place of some neighbouring `axes` of the space. The
+    position along it is the value of the loop's index expression with the number `index`, which
+    changes along these axes only. Values at positions outside of 0 to `size - 1` are dropped.
+    """
+
+    index: int
+    size: int
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class LoopOutput:
     """An expression, and whether its values are stored or reduced."""
 
@@ -79,6 +93,8 @@ class LoopOutput:
     """
     finish: Expression | None = None
     """An expression of the reduced value, which is its input 0."""
+    rows: Rows | None = None
+    """If values are added into rows; nothing is reduced then."""
 
     @property
     def dtype(self) -> DType:

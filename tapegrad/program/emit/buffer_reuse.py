@@ -121,7 +121,7 @@ def _element_by_element(step: Any, old: Value, new: Value) -> bool:
                 if not whole or new.number not in makes:
                     return False
         for value, output in zip(loop.results, loop.loop.outputs):
-            if value.number == new.number and output.combine is not None:
+            if value.number == new.number and (output.combine is not None or output.rows):
                 return False
     return True
 
@@ -210,7 +210,7 @@ def reused_operands(
         free = {n for n in read & ordered if last[n] == place and made[n] == parts[place]}
         for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
             for value, output in zip(loop.results, loop.loop.outputs):
-                if output.combine is None and value.number not in kept:
+                if output.combine is None and not output.rows and value.number not in kept:
                     operand = _operand_like(value, loop, free)
                     if operand is not None and _element_by_element(step, operand, value):
                         free.discard(operand.number)

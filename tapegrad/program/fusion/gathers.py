@@ -52,7 +52,7 @@ def gathered_in_loops(
     return {
         number
         for number, call in gathers.items()
-        if number not in stored and 0 < readers[number] and _is_cheap(call, readers[number])
+        if number not in stored and readers[number] > 0 and _is_cheap(call, readers[number])
     }
 
 

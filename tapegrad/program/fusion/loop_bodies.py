@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tapegrad.core.trace.expression import Expression, array_input, constant
-from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput, Rows
 from tapegrad.program.fusion.row_groups import Form, Seen
+from tapegrad.program.fusion.row_sums import RowSum
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import seen_through
@@ -37,6 +38,8 @@ class Plan(Protocol):
     weights: list[int | None]
     combines: list[bool]
     axes: list[tuple[int, ...]]
+    sums: list[RowSum | None]
+    spaces: list[Shape]
 
     def reads_of(self, place: int) -> list[tuple[Value, Seen]]: ...
 
@@ -72,12 +75,28 @@ class Body:
 
     def _output(self, value: Value) -> LoopOutput:
         place, form = self._plan.places[value.number], self._form
+        own = self._plan.sums[place]
+        if own is not None:
+            return self._row_sum(place, value, own)
         if self._plan.combines[place] and not form.has_stages:
             ((operand, seen),) = self._plan.reads_of(place)
             return self._reduction(place, value, self._expression(operand, seen))
         if form.is_per_row(self._plan.calls[place], self._plan.combines[place]):
             return LoopOutput(self._expression(value, form.row), value.shape, axes=form.axes)
         return LoopOutput(self._expression(value, form.space), value.shape)
+
+    def _row_sum(self, place: int, value: Value, own: RowSum) -> LoopOutput:
+        """Return the output that adds rows, or one value per row of a loop with stages."""
+        ((operand, inner),) = self._plan.reads_of(place)
+        is_per_row = self._plan.spaces[place] != self._form.space
+        outer = self._form.row if is_per_row else self._form.space
+        expression = self._expression(operand, _through(inner, outer))
+        key = (own.positions.number, seen_through(own.seen, outer))
+        self._expression(own.positions, key[1])
+        number = self._indices.setdefault(key, len(self._indices))
+        axes = self._form.axes if is_per_row else ()
+        rows = Rows(number, own.size, own.axes)
+        return LoopOutput(expression, value.shape, axes=axes, rows=rows)
 
     def _reduction(self, place: int, value: Value, operand: Expression) -> LoopOutput:
         call = self._plan.calls[place]
@@ -101,9 +120,9 @@ class Body:
         """Store the expression of a value, or return the operands that are still missing."""
         place = self._plan.places.get(value.number)
         if isinstance(seen, Windowed):
-            missing = [one for one in seen.indices if (one[0].number, one[1]) not in self._found]
-            if missing:
-                return [*missing]
+            unknown = [one for one in seen.indices if (one[0].number, one[1]) not in self._found]
+            if unknown:
+                return [*unknown]
         if place is None or isinstance(seen, Windowed) or not self._is_computed(value, place):
             self._found[value.number, seen] = self._read(value, seen)
             return []

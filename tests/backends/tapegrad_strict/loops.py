@@ -49,6 +49,9 @@ class PythonLoopCompiler:
     def takes_stages(self, rows: int, length: int) -> bool:
         return True
 
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        return False
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]
 

@@ -152,7 +152,12 @@ def combine(
 
 def _is_added(dtype: np.dtype[Any], n: int, size: int, operation: str) -> bool:
     """Return whether entries are added atomically, in no fixed order."""
-    is_fast = operation == "sum" and dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
+    return operation == "sum" and adds_atomically(dtype, n, size)
+
+
+def adds_atomically(dtype: np.dtype[Any], n: int, size: int) -> bool:
+    """Return whether sums of `n` rows into `size` rows use atomic additions."""
+    is_fast = dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
     return is_fast and not is_op_determinism_enabled()
 
 

@@ -221,7 +221,7 @@ template <class A> __device__ __forceinline__ void add_atomically(A* to, const A
 __device__ __forceinline__ void add_atomically(float* to, const Vec<float, 4>& values) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(to), "f"(values.v[0]),
-                 "f"(values.v[1]), "f"(values.v[2]), "f"(values.v[3]) : "memory");
+                 "f"(values.v[1]), "f"(values.v[2]), "f"(values.v[3]));
 #else
     add_atomically(to, values.v, 4);
 #endif

@@ -75,7 +75,7 @@ class Arrays:
         lines = [f"bool there{i} = true; const {self.stored(i)}* g{i} = p{i} + {self._first(i)};"]
         for row in self._g.gathers[i].rows:
             lines += [
-                f"{{ const i64 m = {self._index(row.index, argument)};",
+                f"{{ const i64 m = {self.index(row.number, argument)};",
                 f"there{i} = there{i} && m >= 0 && m < {row.size}ll;",
                 f"g{i} += (m >= 0 && m < {row.size}ll ? m : 0) * {row.step}ll; }}",
             ]
@@ -83,19 +83,34 @@ class Arrays:
 
     def element_lines(self, i: int, argument: Callable[[int], str]) -> list[str]:
         """Read a vector of a gathered input into `w`, one element after the other."""
-        kind, width = self.computed(i), self._g.width
+        kind, width, step = self.computed(i), self._g.width, self._g.reads[i][-1]
         return [
             f"{kind} w{i}[{width}];",
             "#pragma unroll",
             f"for (int j = 0; j < {width}; ++j) {{",
             *self.row_lines(i, argument),
-            f"w{i}[j] = there{i} ? widen(g{i}[o{i} + j * (I){self._g.reads[i][-1]}]) : ({kind})0; }}",
+            f"w{i}[j] = there{i} ? widen(g{i}[o{i} + j * (I){step}]) : ({kind})0; }}",
+        ]
+
+    def add_lines(self, k: int, argument: Callable[[int], str]) -> list[str]:
+        """Add the vector `z` of an output into its rows."""
+        one, width = self._g.added[k], self._g.width
+        index = f"{{ const i64 m = {self.index(one.row.number, argument)};"
+        inside = f"if (m >= 0 && m < {one.row.size}ll)"
+        start = f"q{k} + m * {one.row.step}ll + oq{k}"
+        if not one.varies:
+            return [f"{index} {inside} add_atomically({start}, z{k}); }}"]
+        place = f"{start} + j * (I){one.steps[-1]}"
+        return [
+            "#pragma unroll",
+            f"for (int j = 0; j < {width}; ++j) {index} {inside} atomicAdd({place}, z{k}.v[j]); }}",
         ]
 
     def _first(self, i: int) -> str:
         return f"{self._g.gathers[i].first}ll"
 
-    def _index(self, n: int, argument: Callable[[int], str]) -> str:
+    def index(self, n: int, argument: Callable[[int], str]) -> str:
+        """Return the value of an index expression."""
         read = sorted(inputs_of([self._loop.indices[n]]))
         return f"index{n}({', '.join(argument(i) for i in read)})"
 
@@ -142,6 +157,7 @@ class Arrays:
         arrays = {f"{i}": self._g.reads[i] for i in inputs if i not in self._g.windows}
         if writes:
             arrays["w"] = self._g.writes
+            arrays.update({f"q{k}": one.steps for k, one in self._g.added.items()})
         text = ""
         for name, steps in arrays.items():
             terms = [f"b{name}"] if added else []

@@ -10,8 +10,9 @@ import cupy
 import numpy as np
 
 from tapegrad.core.trace.expression import UntraceableError
-from tapegrad.core.trace.loop import JoinedLoops, Loop
+from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
+from tapegrad_cupy.kernels.indexing.scatter import adds_atomically
 from tapegrad_cupy.kernels.loops.geometry import Geometry, geometry
 from tapegrad_cupy.kernels.loops.joined import CudaLoops
 from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
@@ -89,16 +90,23 @@ class _Plan:
     def __call__(
         self, arrays: Sequence[Array], targets: Sequence[Array | None]
     ) -> tuple[Array, ...]:
-        results = tuple(
-            cupy.ndarray(output.shape, output.dtype) if target is None else target
-            for output, target in zip(self._loop.outputs, targets)
-        )
+        results = tuple(map(_result, self._loop.outputs, targets))
         scratch = [cupy.ndarray(size, dtype) for size, dtype in self._parts]
         if self._counters is not None:
             scratch.append(self._counters)
         addresses = [array.data.ptr for array in (*arrays, *results, *scratch)]
         self._kernel(self._schedule.blocks, self._schedule.threads, *addresses)
         return results
+
+
+def _result(output: LoopOutput, target: Array | None) -> Array:
+    """Return the array of an output; it has zeros if the loop adds to it."""
+    if output.rows is None:
+        return cupy.ndarray(output.shape, output.dtype) if target is None else target
+    if target is None:
+        return cupy.zeros(output.shape, output.dtype)
+    target.fill(0)
+    return target
 
 
 def _accumulator(output: Any) -> np.dtype[Any]:
@@ -132,6 +140,10 @@ class CudaLoopCompiler:
         launches take more time than the work.
         """
         return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
+
+    def adds_rows(self, dtype: np.dtype[Any], entries: int, size: int) -> bool:
+        """Return whether rows are added by atomic operations."""
+        return adds_atomically(dtype, entries, size)
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]

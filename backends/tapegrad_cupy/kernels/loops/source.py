@@ -13,6 +13,7 @@ from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
+from tapegrad_cupy.kernels.indexing.scatter_source import ATOMICS
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import combination, dtype_of, first_value
 from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
@@ -62,7 +63,9 @@ def loop_source(
     it overwrites, or None.
     """
     writer = Writer(loop, geometry, schedule, in_place)
-    return preamble(writer.arrays.dtypes()) + _ACROSS + writer.functions() + writer.kernel()
+    atomics = ATOMICS if geometry.added else ""
+    before = preamble(writer.arrays.dtypes()) + _ACROSS + atomics
+    return before + writer.functions() + writer.kernel()
 
 
 class Writer:
@@ -309,5 +312,9 @@ class Writer:
             "#pragma unroll",
             f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {stores} {sums} }}",
         ]
-        lines += [f"*({vectors[k]}*)(q{k} + ow) = z{k};" for k in self.whole]
+        for k in self.whole:
+            if k in self.g.added:
+                lines += self.arrays.add_lines(k, self._argument)
+            else:
+                lines.append(f"*({vectors[k]}*)(q{k} + ow) = z{k};")
         return "".join(f"{indent}{line}\n" for line in lines if line)

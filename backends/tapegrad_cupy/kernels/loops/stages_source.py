@@ -17,6 +17,7 @@ from tapegrad.core.trace.expression import Expression, UntraceableError, kind_of
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
+from tapegrad_cupy.kernels.indexing.scatter_source import ATOMICS
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import (
     combination,
@@ -58,7 +59,9 @@ def stages_source(
     if any(kind_of_dtype(dtype_of(stage)) == "c" for stage in loop.stages):
         raise UntraceableError("Threads do not exchange complex numbers, so rows are not reduced.")
     writer = _Writer(loop, geometry, schedule, in_place)
-    return preamble(writer.arrays.dtypes()) + _AMONG + writer.functions() + writer.kernel()
+    atomics = ATOMICS if geometry.added else ""
+    before = preamble(writer.arrays.dtypes()) + _AMONG + atomics
+    return before + writer.functions() + writer.kernel()
 
 
 class _Pass(NamedTuple):
@@ -220,7 +223,7 @@ class _Writer:
             else:
                 text += "    const I k = place;\n"
         text += self.arrays.indices("k", combined=False)
-        inputs, writes = range(len(self.loop.inputs)), bool(self.whole)
+        inputs, writes = range(len(self.loop.inputs)), bool(self.whole or self.g.added)
         text += self.arrays.offsets(inputs, writes, combined=False, base=True, added=False)
         for i in in_order_of_indices(self.g, [*self.constant, *self.by_row]):
             start = f"p{i}"
@@ -296,7 +299,7 @@ class _Writer:
         outputs = [self.loop.outputs[k].expression for k in self.per_row]
         names = [f"r{k}" for k in self.per_row]
         declared = " ".join(f"{type_of(output)} {name};" for output, name in zip(outputs, names))
-        stores = " ".join(f"store(q{k}[k], r{k});" for k in self.per_row)
+        stores = " ".join(map(self._store_per_row, self.per_row))
         windows = [i for i in sorted(inputs_of(outputs)) if i in self.g.windows]
         condition = "lane == 0 && has_row" if self.has_spare_lanes else "lane == 0"
         first = ""
@@ -306,6 +309,15 @@ class _Writer:
             f"    if ({condition}) {{\n{first}"
             + "".join(f"        {line}\n" for line in self._loads(windows))
             + f"        {declared} {self._call('row', outputs, names)} {stores}\n    }}\n"
+        )
+
+    def _store_per_row(self, k: int) -> str:
+        if not self._rows(k):
+            return f"store(q{k}[k], r{k});"
+        row = self.g.added[k].row
+        return (
+            f"{{ const i64 m = {self.arrays.index(row.number, lambda i: f's{i}')};"
+            f" if (m >= 0 && m < {row.size}ll) atomicAdd(q{k} + m * {row.step}ll + bq{k}, r{k}); }}"
         )
 
     # One pass over the row
@@ -345,6 +357,8 @@ class _Writer:
         """Return the code of a pass for the vector at position `r`."""
         n, is_last = self.g.width, one is self.last
         read = sorted(i for i in inputs_of(one.expressions) if i < len(self.loop.inputs))
+        if is_last:
+            read += [i for k in self.whole if self._rows(k) for i in self.g.added[k].inputs]
         loaded = [
             i
             for i in in_order_of_indices(self.g, read)
@@ -368,9 +382,16 @@ class _Writer:
         lines.append("#pragma unroll")
         lines.append(f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {' '.join(use)} }}")
         if is_last:
-            stores = " ".join(f"*({kinds[k]}*)(q{k} + ow) = z{k};" for k in self.whole)
-            lines.append(f"if (inside) {{ {stores} }}" if self._is_masked() else stores)
+            stores = [f"*({kinds[k]}*)(q{k} + ow) = z{k};" for k in self.whole if not self._rows(k)]
+            for k in self.whole:
+                if self._rows(k):
+                    stores += self.arrays.add_lines(k, lambda i: self._argument(i, one.number))
+            lines += ["if (inside) {", *stores, "}"] if self._is_masked() else stores
         return text + "".join(f"        {line}\n" for line in lines if line)
+
+    def _rows(self, k: int) -> bool:
+        """Return whether an output adds values into rows."""
+        return k in self.g.added
 
     def _combined(self, k: int) -> str:
         value = f"Combine{k}()(acc{k}, r{k})"
