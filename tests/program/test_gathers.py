@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad_cupy.kernels.loops import schedule
 from tests import capabilities
 from tests.house.host_cuda import HostLoops
 from tests.program.reference_loops import Reference
@@ -255,3 +256,18 @@ def test_the_array_of_sums_is_not_that_of_a_value_which_the_loop_reads() -> None
         return tf.math.unsorted_segment_sum(tf.exp(y), ids, 8) * 2.0
 
     forward(function, array(8, 4))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("count", [1, 7, 8, 41])
+def test_threads_add_up_neighbouring_rows(
+    monkeypatch: pytest.MonkeyPatch, count: int, ordered: bool
+) -> None:
+    monkeypatch.setattr(schedule, "ENOUGH_THREADS", 1)
+    ids = rng.integers(-1, 5, count)
+    ids = tf.constant(np.sort(ids) if ordered else ids)
+
+    def function(x: Any, w: Any) -> Any:
+        return tf.math.unsorted_segment_sum(x * w[:, None] + 1.0, ids, 5), x * 2.0
+
+    forward(function, array(count, 12), array(count))

@@ -209,7 +209,7 @@ class _Plan:
 
     def merge_readers_of_one_value(self) -> None:
         """Merge groups that read the same value elementwise, so that it is read once."""
-        readers: dict[tuple[int, Shape], int] = {}
+        readers: dict[tuple[Any, Shape], int] = {}
         for place in range(len(self.calls)):
             if not self.is_fusible(place):
                 continue
@@ -219,10 +219,18 @@ class _Plan:
                 if not self._try_to_merge(first, place):
                     readers[number, space] = place
 
-    def _read_whole(self, place: int) -> list[int]:
-        """The values that a call reads elementwise, or from which it computes its operand again."""
+    def _read_whole(self, place: int) -> list[Any]:
+        """The values that a call reads elementwise, or from which it computes its operand again.
+
+        Rows that are gathered by one index array count as well.
+        """
         reads, space = self.reads_of(place), self.spaces[place]
-        found = [value.number for value, seen in reads if seen == space]
+        found: list[Any] = [value.number for value, seen in reads if seen == space]
+        found += [
+            (value.number, seen)
+            for value, seen in reads
+            if isinstance(seen, Windowed) and seen.indices and seen.seen == space
+        ]
         if self.combines[place]:
             operand = reads[0][0].number
             maker, cost = self.places.get(operand), self._costs.get(operand)
@@ -360,7 +368,6 @@ class _Plan:
         for operand, seen in self.reads_of(place):
             if isinstance(seen, Windowed):
                 read.add((operand.number, seen))
-                read.update(index.number for index, _ in seen.indices)
                 continue
             inner = self._costs.get(operand.number)
             stored = operand.number in self._stored and inner is not None and bool(inner[1])

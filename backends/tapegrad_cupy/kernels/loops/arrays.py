@@ -106,6 +106,24 @@ class Arrays:
             f"for (int j = 0; j < {width}; ++j) {index} {inside} atomicAdd({place}, z{k}.v[j]); }}",
         ]
 
+    def run_lines(self, k: int, argument: Callable[[int], str]) -> list[str]:
+        """Add the vector `z` of an output to `total`, which goes to memory when the row changes."""
+        one = self._g.added[k]
+        return [
+            f"{{ const i64 m = {self.index(one.row.number, argument)};",
+            f"if (m != key{k}) {{",
+            self.end_of_run(k),
+            f"key{k} = m; to{k} = q{k} + m * {one.row.step}ll + oq{k}; total{k} = z{k};",
+            "} else {",
+            f"for (int j = 0; j < {self._g.width}; ++j) total{k}.v[j] += z{k}.v[j];",
+            "} }",
+        ]
+
+    def end_of_run(self, k: int) -> str:
+        """Add the total of a run of rows to memory."""
+        inside = f"key{k} >= 0 && key{k} < {self._g.added[k].row.size}ll"
+        return f"if ({inside}) add_atomically(to{k}, total{k});"
+
     def _first(self, i: int) -> str:
         return f"{self._g.gathers[i].first}ll"
 

@@ -8,6 +8,7 @@ order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.loop import Loop
@@ -17,7 +18,7 @@ from tapegrad_cupy.kernels.indexing.scatter_source import ATOMICS
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import combination, dtype_of, first_value
 from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
-from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.kernels.loops.schedule import Schedule, run_axis, sizes_of_runs
 from tapegrad_cupy.kernels.loops.windows import window_lines
 from tapegrad_cupy.launch.cuda_source import wide_dtype
 
@@ -131,12 +132,40 @@ class Writer:
 
     def _flat(self) -> str:
         """Return the body without reductions: one vector per thread."""
+        if self.schedule.run > 1:
+            return self._runs()
         vectors = self.g.count(combined=False) // self.g.width
         place = f"(I)blockIdx.x * {self.schedule.threads} + threadIdx.x"
         return (
             f"    const I k = {place};\n    if (k >= (I){vectors}) return;\n"
             + self._offsets("k", combined=False, base=False)
             + self.visit("    ")
+        )
+
+    def _runs(self) -> str:
+        """Return the body that adds rows: a thread has a vector of several neighbouring rows."""
+        run, axis = self.schedule.run, run_axis(self.g)
+        sizes = sizes_of_runs(self.g, run)
+        assert axis is not None
+        chunks = Arrays(self.loop, self.g._replace(sizes=sizes), [None] * len(self.loop.outputs))
+        size = self.g.sizes[axis]
+        totals = "".join(
+            f"    i64 key{k} = -1; {self.arrays.stored_output(k)}* to{k} = q{k};"
+            f" Vec<{self.arrays.stored_output(k)}, {self.g.width}> total{k};\n"
+            for k in self.g.added
+        )
+        return (
+            f"    const I k = (I)blockIdx.x * {self.schedule.threads} + threadIdx.x;\n"
+            f"    if (k >= (I){prod(sizes) // self.g.width}) return;\n"
+            f"{chunks.indices('k', combined=False)}{totals}"
+            f"    const I start = c{axis} * {run};\n"
+            f"    const I stop = start + {run} < (I){size} ? start + {run} : (I){size};\n"
+            f"    #pragma unroll {min(run, 4)}\n"
+            f"    for (I at = start; at < stop; ++at) {{\n    const I c{axis} = at;\n"
+            + self.arrays.offsets(range(len(self.loop.inputs)), True, False, False, False)
+            + self.visit("        ")
+            + "    }\n"
+            + "".join(f"    {self.arrays.end_of_run(k)}\n" for k in self.g.added)
         )
 
     def _rows(self) -> str:
@@ -314,7 +343,8 @@ class Writer:
         ]
         for k in self.whole:
             if k in self.g.added:
-                lines += self.arrays.add_lines(k, self._argument)
+                add = self.arrays.run_lines if self.schedule.run > 1 else self.arrays.add_lines
+                lines += add(k, self._argument)
             else:
                 lines.append(f"*({vectors[k]}*)(q{k} + ow) = z{k};")
         return "".join(f"{indent}{line}\n" for line in lines if line)
