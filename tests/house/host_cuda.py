@@ -105,6 +105,7 @@ class HostLoops:
 
     dtypes = None
     complex_primitives = None
+    sorts = False
     joins = False
     definitions = CudaLoopCompiler.definitions
     windows = CudaLoopCompiler.windows
@@ -120,6 +121,9 @@ class HostLoops:
 
     def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
         return np.dtype(dtype).kind == "f"
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        return self.sorts
 
     def compile(self, loops: Sequence[Loop]) -> list[Any]:
         return [functools.partial(_results, loop) for loop in loops]

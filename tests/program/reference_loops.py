@@ -135,6 +135,7 @@ class Reference:
 
     dtypes = None
     complex_primitives = None
+    sorts = False
     joins = True
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
@@ -154,6 +155,9 @@ class Reference:
 
     def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
         return np.dtype(dtype).kind == "f"
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        return self.sorts
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

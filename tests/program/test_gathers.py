@@ -271,3 +271,28 @@ def test_threads_add_up_neighbouring_rows(
         return tf.math.unsorted_segment_sum(x * w[:, None] + 1.0, ids, 5), x * 2.0
 
     forward(function, array(count, 12), array(count))
+
+
+@pytest.mark.parametrize("width", [1, 6])
+def test_sorted_rows_have_the_same_sums(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    for compiler in (Reference, HostLoops):
+        monkeypatch.setattr(compiler, "sorts", True)
+    source, target = places(12, 50), tf.constant(rng.integers(-1, 12, 50))
+
+    def layer(x: Any, w: Any, source: Any, target: Any) -> Any:
+        messages = tf.gather(x, source) * w[:, None] + tf.cumsum(w)[:, None]
+        return tf.math.unsorted_segment_sum(messages, target, 12)
+
+    def gradient(x: Any, *given: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.sin(layer(x, *given)) + layer(2.0 * x, *given))
+        return loss, tape.gradient(loss, x)
+
+    program = forward(gradient, array(12, width), array(50), source, target)
+
+    # One sort for the targets and one for the sources, each for two sums.
+    assert steps_of(program).count("argsort") == 2
+    assert not {"take_add", "segment_sum"} & {*steps_of(program)}
+    # Only positions and numbers per edge are stored, but no messages.
+    assert all(50 * width not in (v.size for v in s.results) for s in program.steps if width > 1)

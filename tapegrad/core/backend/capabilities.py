@@ -123,6 +123,13 @@ class LoopCompiler(Protocol):
         It should be true where that is faster than storing the rows and adding them afterwards.
         """
 
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        """Whether so many rows of `row` bytes should be sorted before loops add them.
+
+        It should be true where neighbouring rows of one index are added faster, by more than it
+        takes to sort the indices.
+        """
+
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:
         """Return a function `(arrays, targets) -> results` per loop, None for unsupported ones.
 

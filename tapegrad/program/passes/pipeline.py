@@ -24,6 +24,7 @@ from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
@@ -55,6 +56,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         if loops is not None:
             passes.append(partial(with_definitions, loops=loops))
             passes.append(with_known_constants)
+            passes.append(partial(with_ordered_sums, loops=loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

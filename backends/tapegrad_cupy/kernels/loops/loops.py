@@ -25,6 +25,12 @@ _ENOUGH_ROWS = 66
 
 _SHORT_ROW = 8192
 
+_CACHE = 48 << 20
+"""The bytes of an array that the cache holds while rows are added to it."""
+
+_MUCH = 512 << 20
+"""The least bytes of rows that are worth a sort of their indices."""
+
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
 
@@ -144,6 +150,14 @@ class CudaLoopCompiler:
     def adds_rows(self, dtype: np.dtype[Any], entries: int, size: int) -> bool:
         """Return whether rows are added by atomic operations."""
         return adds_atomically(dtype, entries, size)
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        """Return whether most atomic additions would change memory outside of the cache.
+
+        On an H200, 1.3 million rows of 1 KiB take 1.13 ms into 173 MB in any order, and 0.44 ms in
+        the order of their indices, which are sorted in 0.11 ms.
+        """
+        return row >= 128 and size * row > _CACHE and entries * row > _MUCH and entries >= 4 * size
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]
