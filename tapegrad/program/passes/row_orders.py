@@ -91,7 +91,8 @@ class _Ordering:
     def _computed(self, value: Value, order: Value, like: Call) -> Value | None:
         """Return the rows of a value computed from other rows, None if that is impossible."""
         maker = self._makers.get(value.number)
-        if maker is None or len(maker.results) != 1 or self._left <= 0:
+        is_narrow = value.size == value.shape[0]  # one number per row is cheap to move
+        if maker is None or is_narrow or len(maker.results) != 1 or self._left <= 0:
             return None
         self._left -= 1
         if maker.primitive.name in GATHERS:
