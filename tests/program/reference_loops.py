@@ -140,7 +140,7 @@ class Reference:
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
-        *("softmax_gradient", "sum_of_squares", "ties"),
+        *("offset_index", "softmax_gradient", "sum_of_squares", "ties"),
     })  # fmt: skip
     windows = WINDOWS
 

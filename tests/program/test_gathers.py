@@ -296,3 +296,14 @@ def test_sorted_rows_have_the_same_sums(monkeypatch: pytest.MonkeyPatch, width: 
     assert not {"take_add", "segment_sum"} & {*steps_of(program)}
     # Only positions and numbers per edge are stored, but no messages.
     assert all(50 * width not in (v.size for v in s.results) for s in program.steps if width > 1)
+
+
+def test_entries_of_each_example_are_gathered_by_one_loop() -> None:
+    index = places(6, 3, 4)
+
+    def function(x: Any, index: Any) -> Any:
+        return tf.exp(tf.vectorized_map(lambda pair: tf.gather(*pair), (x, index)))
+
+    program = forward(function, array(3, 6), index)
+
+    assert not {"offset_index", "take"} & {*steps_of(program)}

@@ -26,7 +26,7 @@ DTYPES = ("float32", "float64")
 Kernels of named functions compute half precision in single precision and round once.
 """
 
-BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update"})
+BY_ELEMENT = frozenset({"offset_index", "one_hot", "scatter_along_axis", "sgd_rows_update"})
 """Functions whose definitions reduce no rows."""
 
 MOST_PER_ROW = 4

@@ -118,13 +118,17 @@ def combine(
     n = index.size
     if not x.size or not out.size:
         return out
-    x, index = contiguous(x), _as_index(index)
+    index = _as_index(index)
     width = x.size // (outer * n)
     size = out.size // (outer * width)
+    step = _row_step(x, index, outer)
+    adds = not is_direct(n, out.size) and _is_added(x.dtype, n, size, operation)
+    if step is None or not adds:
+        x, step = contiguous(x), width
     vector = 1 if x.dtype.kind in "biu" else 16 // x.dtype.itemsize
-    if width % vector or not is_aligned(x, out):
+    if width % vector or step % vector or not is_aligned(x, out):
         vector = 1
-    width //= vector
+    width, step = width // vector, step // vector
     kind = (x.dtype, _FLOAT32 if rate is None else rate.dtype, vector, operation, finish)
     sizes = (outer, n, size, width)
     at = 0 if rate is None else rate
@@ -132,10 +136,10 @@ def combine(
         grid = (blocks_for(outer * size * width),)
         _kernel("direct", *kind)(grid, (THREADS,), (x, index, out, at, *sizes))
         return out
-    if _is_added(x.dtype, n, size, operation):
+    if adds:
         length = _rows_per_thread(outer * n * width)
         grid = (blocks_for(outer * -(-n // length) * width),)
-        _kernel("add", *kind)(grid, (THREADS,), (x, index, out, at, *sizes, length))
+        _kernel("add", *kind)(grid, (THREADS,), (x, index, out, at, *sizes, length, step))
         return out
     order, keys = stable_sort(index)
     # About as many chunks as entries per chunk, so that neither loop is long.
@@ -159,6 +163,15 @@ def adds_atomically(dtype: np.dtype[Any], n: int, size: int) -> bool:
     """Return whether sums of `n` rows into `size` rows use atomic additions."""
     is_fast = dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
     return is_fast and not is_op_determinism_enabled()
+
+
+def _row_step(x: Array, index: Array, outer: int) -> int | None:
+    """Return how many elements rows are apart, None if they are not contiguous or not in a list."""
+    if outer != 1 or x.ndim < 2 or x.shape[0] != index.size:
+        return None
+    if not x[0].flags.c_contiguous or x.strides[0] % x.dtype.itemsize or x.strides[0] < 0:
+        return None
+    return int(x.strides[0]) // x.dtype.itemsize
 
 
 def _rows_per_thread(vectors: int) -> int:

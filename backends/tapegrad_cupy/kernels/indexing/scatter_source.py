@@ -236,14 +236,15 @@ __device__ __forceinline__ void add_atomically(A* to, const Vec<A, n>& values) {
 ADD = r"""
 #if ADDS
 // A thread per vector of `length` neighbouring rows. It adds those of one run of equal indices
-// before it changes the memory, so that sorted indices cost few atomic operations.
+// before it changes the memory, so that sorted indices cost few atomic operations. Rows are `step`
+// vectors apart.
 extern "C" __global__ void __launch_bounds__(256) add(
     const Ts* __restrict__ x, const i64* __restrict__ index, T* __restrict__ out,
-    const R* __restrict__ rate, i64 outer, i64 n, i64 size, i64 width, i64 length
+    const R* __restrict__ rate, i64 outer, i64 n, i64 size, i64 width, i64 length, i64 step
 ) {
     Item item = item_of_thread(width, (n + length - 1) / length);
     if (item.outer >= outer) return;
-    const Ts* rows = x + item.outer * n * width + item.column;
+    const Ts* rows = x + item.outer * n * step + item.column;
     T* to = out + (item.outer * size * width + item.column) * V;
     i64 start = item.chunk * length, end = start + length < n ? start + length : n;
     T factor = READS_OLD ? -(T)*rate : (T)1;
@@ -256,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(256) add(
         for (int u = 0; u < 4; ++u) {
             i64 at = k + u < end ? k + u : end - 1;
             next[u] = index[at];
-            row[u] = rows[at * width];
+            row[u] = rows[at * step];
         }
         #pragma unroll
         for (int u = 0; u < 4; ++u) {

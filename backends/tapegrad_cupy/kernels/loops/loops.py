@@ -134,7 +134,8 @@ class CudaLoopCompiler:
     complex_primitives = None
     joins = True
     definitions = frozenset({
-        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "one_hot"),
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "offset_index"),
+        "one_hot",
         *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
     })  # fmt: skip
     windows = frozenset({"flip", "gather_rows", "roll", "segment_take", "take", "unslice"})
