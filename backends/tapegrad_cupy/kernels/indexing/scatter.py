@@ -171,7 +171,7 @@ def _row_step(x: Array, index: Array, outer: int) -> int | None:
         return None
     if not x[0].flags.c_contiguous or x.strides[0] % x.dtype.itemsize or x.strides[0] < 0:
         return None
-    return int(x.strides[0]) // x.dtype.itemsize
+    return int(x.strides[0] // x.dtype.itemsize)
 
 
 def _rows_per_thread(vectors: int) -> int:
