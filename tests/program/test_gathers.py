@@ -307,3 +307,18 @@ def test_entries_of_each_example_are_gathered_by_one_loop() -> None:
     program = forward(function, array(3, 6), index)
 
     assert not {"offset_index", "take"} & {*steps_of(program)}
+
+
+def test_an_entry_that_one_index_selects_is_read_by_the_loop() -> None:
+    def function(x: Any, table: Any, index: Any) -> Any:
+        return x * tf.exp(tf.gather(table, index))
+
+    forward(function, array(8, 3), array(5), tf.constant(-2))
+
+
+def test_only_the_selected_rows_of_a_large_table_count_as_read() -> None:
+    index = places(500, 4)
+
+    program = forward(lambda x, i: tf.exp(tf.gather(x, i)), array(500, 16), index)
+
+    assert program.cost().bytes_read == 8 * (4 * 16 + 4)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.formulas import is_heavy, nodes_of
 from tapegrad.program.graph.graph import Call, Value
@@ -90,8 +90,10 @@ class _Hoisting:
         given: dict[int, bool] = {}  # without constants, which compilers fold
         for node in nodes:
             if node.name == "input":
-                seen = self._inputs[int(node.value)].seen
-                single[id(node)] = all(size == 1 for size in seen)
+                read = self._inputs[int(node.value)]
+                # What is read through an index of this loop stays in it.
+                is_gathered = any(one.mode == INDEXED for one in read.window or ())
+                single[id(node)] = all(size == 1 for size in read.seen) and not is_gathered
             else:
                 single[id(node)] = all(single[id(operand)] for operand in node.operands)
             varies = node.name == "input" or any(given[id(o)] for o in node.operands)
