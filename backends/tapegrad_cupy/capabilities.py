@@ -22,6 +22,7 @@ from tapegrad_cupy.kernels.products.products import add_product
 from tapegrad_cupy.kernels.rows.losses_with_gradients import overwrite_logits
 from tapegrad_cupy.kernels.updates.multi_norms import clip_group
 from tapegrad_cupy.kernels.updates.multi_updates import average_group, update_group
+from tapegrad_cupy.kernels.updates.row_updates import adagrad_rows_in_place, sgd_rows_in_place
 from tapegrad_cupy.launch.multi_tensors import on_device
 from tapegrad_cupy.runtime.array_limits import check_dimensions
 from tapegrad_cupy.runtime.host_to_device import place_batch
@@ -42,7 +43,9 @@ class CudaInPlaceKernels:
 
     _accumulating: dict[str, Callable[..., bool]] = {"matmul": add_product}  # noqa: RUF012
     _overwriting: dict[str, Callable[..., Any]] = {  # noqa: RUF012
+        "adagrad_rows_update": adagrad_rows_in_place,
         "inverse_real_fourier": overwrite_spectrum,
+        "sgd_rows_update": sgd_rows_in_place,
         "sparse_cross_entropy_and_gradient": overwrite_logits,
     }
 

@@ -296,6 +296,7 @@ lamb_update = nondifferentiable("lamb_update", _lamb, broadcasts=True)
 ftrl_update = nondifferentiable("ftrl_update", _ftrl, by_element=True, many=True)
 # Rows must not repeat, except rows of zeros.
 adagrad_rows_update = nondifferentiable("adagrad_rows_update", _adagrad_rows, many=True)
+adagrad_rows_update.overwritten = (0, 4)
 decay_update = nondifferentiable("decay_update", _decay, by_element=True, many=True)
 average_update = nondifferentiable("average_update", _average, by_element=True, many=True)
 moments_update = nondifferentiable("moments_update", _moments, by_element=True, many=True)

@@ -12,6 +12,7 @@ from typing import Any
 from tapegrad.core.backend.capabilities import (
     NO_CAPABILITIES,
     CallsInC,
+    Capabilities,
     DefersWrites,
     GraphRun,
     InPlaceKernels,
@@ -30,6 +31,7 @@ from tapegrad.errors import RecordingError
 from tapegrad.program.emit.buffer_reuse import (
     overwriting_calls,
     reused_operands,
+    updating_calls,
     writes_last,
     written_in_place,
 )
@@ -98,10 +100,10 @@ class Program(Inspectable):
         defers = isinstance(capture, DefersWrites) and isinstance(capabilities.loops, CallsInC)
         writes = defers or count <= MAX_UNCAPTURED
         self.steps, in_place, deferred = _steps(
-            graph, capabilities.loops, self._cheap, uncaptured, writes, defers, self._moved
+            graph, capabilities, self._cheap, uncaptured, writes, defers, self._moved
         )
         writers = _writers(self.steps, deferred, capabilities.loops)
-        kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured)
+        kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured, in_place)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
         kernels = {**specialized_kernels(self.steps, capabilities.specializer), **kernels}
         places = {number: place for place, number in enumerate(graph.variables)}
@@ -236,7 +238,7 @@ def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | N
 
 def _steps(
     graph: Graph,
-    compiler: LoopCompiler | None,
+    capabilities: Capabilities,
     cheap: int,
     uncaptured: frozenset[str],
     writes: bool,
@@ -249,6 +251,7 @@ def _steps(
     can call in C; their number is the third item. The loops that make the values in `moved`
     overwrite no variable.
     """
+    compiler, kernels = capabilities.loops, capabilities.in_place
     refused: set[str] = set()
     deferred = 0
     for _ in range(ATTEMPTS):
@@ -260,7 +263,13 @@ def _steps(
         failed = [step for step, run in zip(loops, runs) if run is None]
         if not failed:
             parts = part_numbers(ordered, uncaptured)
-            in_place = written_in_place(graph, ordered, parts) if writes else {}
+            in_place = (
+                written_in_place(
+                    graph, ordered, parts, lambda call: _kernel_over(call, kernels) is not None
+                )
+                if writes
+                else {}
+            )
             run_of = {id(step): run for step, run in zip(loops, runs)}
             if defers:
                 deferrable = [
@@ -314,20 +323,34 @@ def _writer(compiler: LoopCompiler, run: Any) -> LoopWriter | None:
 
 
 def _kernels_over(
-    graph: Graph, steps: Sequence[Step], kernels: InPlaceKernels | None, uncaptured: frozenset[str]
+    graph: Graph,
+    steps: Sequence[Step],
+    kernels: InPlaceKernels | None,
+    uncaptured: frozenset[str],
+    changed: Collection[int],
 ) -> dict[int, Callable[..., Any]]:
-    """Kernels that overwrite an operand that no later step reads, by the position of their step."""
+    """Kernels that overwrite operands, by the position of their step.
+
+    No later step reads the operands. `changed` are the variables that are overwritten.
+    """
     found: dict[int, Callable[..., Any]] = {}
-    for place in overwriting_calls(graph, steps, part_numbers(steps, uncaptured)):
+    places = overwriting_calls(graph, steps, part_numbers(steps, uncaptured))
+    for place in places | updating_calls(graph, steps, changed):
         step = steps[place]
         assert isinstance(step, Call)
-        kernel = None if kernels is None else kernels.overwrite(step.primitive.name)
-        backend = find_backend(step.array_type)
-        if kernel is None and step.primitive.overwriting is not None and backend is not None:
-            kernel = functools.partial(step.primitive.overwriting, backend.xp)
+        kernel = _kernel_over(step, kernels)
         if kernel is not None:
             found[place] = kernel
     return found
+
+
+def _kernel_over(call: Call, kernels: InPlaceKernels | None) -> Callable[..., Any] | None:
+    """The kernel of a call that overwrites operands, or None."""
+    kernel = None if kernels is None else kernels.overwrite(call.primitive.name)
+    backend = find_backend(call.array_type)
+    if kernel is None and call.primitive.overwriting is not None and backend is not None:
+        kernel = functools.partial(call.primitive.overwriting, backend.xp)
+    return kernel
 
 
 def specialized_kernels(
@@ -371,7 +394,13 @@ def _fused(
         return others is None or name in others or not any(is_complex(v.dtype) for v in values)
 
     in_parts = fused_in_parts(
-        graph, takes, cheap, compiler.windows, compiler.takes_stages, compiler.recomputes
+        graph,
+        takes,
+        cheap,
+        compiler.windows,
+        compiler.takes_stages,
+        compiler.recomputes,
+        compiler.adds_rows,
     )
     steps = with_hoisted_scalars(in_parts, unused_numbers(graph))
     return fuse_horizontally(steps) if compiler.joins else steps

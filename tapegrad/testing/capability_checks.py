@@ -30,10 +30,19 @@ from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.recorder import RAW, using_stack
 from tapegrad.core.trace.expression import EXPRESSIONS, array_input
-from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import (
+    INDEXED,
+    Along,
+    JoinedLoops,
+    Loop,
+    LoopInput,
+    LoopOutput,
+    Rows,
+)
 from tapegrad.ops.reduction.primitives import argmax_p
 
 _F8 = np.dtype(np.float64)
+_I8 = np.dtype(np.int64)
 _A = np.linspace(-1.5, 2.0, 12).reshape(3, 4)
 _B = np.linspace(0.5, 2.5, 12).reshape(3, 4)
 _ROW = np.linspace(1.0, 4.0, 4)
@@ -131,6 +140,10 @@ def check_loops(part: LoopCompiler, on_device: Placed) -> None:
         _check_joined_loops(part, on_device)
     if part.takes_stages(3, 4):
         _check_stages(part, on_device)
+    if {"gather_rows", "take"} & {*part.windows}:
+        _check_gathers(part, on_device)
+    if part.adds_rows(_F8, 5, 3):
+        _check_row_sums(part, on_device)
 
 
 def _check_stages(part: LoopCompiler, on_device: Placed) -> None:
@@ -151,6 +164,40 @@ def _check_stages(part: LoopCompiler, on_device: Placed) -> None:
     terms = np.exp(_A - _A.max(1, keepdims=True))
     expected = [terms / terms.sum(1, keepdims=True), np.log(terms.sum(1))]
     _same_results(run([on_device(_A)], [None] * 2), expected, on_device, "a loop with stages")
+
+
+_INDEX = np.array([2, 0, -1, 2, 3])
+"""Rows of an array that has three of them; two of the indices are out of range."""
+
+
+def _check_gathers(part: LoopCompiler, on_device: Placed) -> None:
+    """Rows are read through an index array, and are zeros where it is out of range."""
+    index, table = array_input(0, _I8), array_input(1, _F8)
+    window = (Along(None, 0, 1, INDEXED, 0, 3, 0), Along(1))
+    inputs = (
+        LoopInput((5,), (5, 1), _I8),
+        LoopInput((3, 4), (5, 4), _F8, window),
+    )
+    loop = Loop((5, 4), inputs, (LoopOutput(table + 1.0, (5, 4)),), indices=(index,))
+    (run,) = part.compile([loop])
+    assert run is not None, "A loop that gathers rows of a float64 array must compile."
+    rows = np.stack([_A[2], _A[0], 0 * _A[0], _A[2], 0 * _A[0]])
+    found = run([on_device(_INDEX), on_device(_A)], [None])
+    _same_results(found, [rows + 1], on_device, "a loop that gathers rows")
+
+
+def _check_row_sums(part: LoopCompiler, on_device: Placed) -> None:
+    """Values are added into rows, also in a target that had other values before."""
+    index, x = array_input(0, _I8), array_input(1, _F8)
+    inputs = (LoopInput((5,), (5, 1), _I8), LoopInput((5, 4), (5, 4), _F8))
+    output = LoopOutput(x * 2.0, (3, 4), rows=Rows(0, 3, (0,)))
+    (run,) = part.compile([Loop((5, 4), inputs, (output,), indices=(index,))])
+    assert run is not None, "A loop that adds rows of a float64 array must compile."
+    values = np.linspace(1.0, 2.0, 20).reshape(5, 4)
+    expected = 2 * np.stack([values[1], 0 * values[0], values[0] + values[3]])
+    arrays = [on_device(_INDEX), on_device(values)]
+    for target in (None, on_device(np.ones((3, 4)))):
+        _same_results(run(arrays, [target]), [expected], on_device, "a loop that adds rows")
 
 
 def _sample_loop() -> Loop:

@@ -252,3 +252,16 @@ def test_an_embedding_trains_as_on_the_cpu() -> None:
             tables.append(table.numpy())
 
     np.testing.assert_allclose(tables[1], tables[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("part", [slice(0, 8), slice(4, 12), slice(3, 10)])
+def test_rows_that_are_parts_of_longer_rows_are_added_where_they_are(dtype, part) -> None:
+    whole, index = draw((3000, 20), np.dtype(dtype)), RNG.integers(-1, 2000, 3000)
+    width = part.stop - part.start
+    expected = np.zeros((2000, width))
+    np.add.at(expected, index[index >= 0], whole[index >= 0][:, part].astype("f8"))
+
+    y = scatter.segment_sum(cupy.asarray(whole)[:, part], cupy.asarray(index), num=2000)
+
+    np.testing.assert_allclose(cupy.asnumpy(y), expected, rtol=1e-5, atol=1e-5)

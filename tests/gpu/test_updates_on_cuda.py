@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tapegrad as tf
 from tapegrad.optimizers import updates as primitives
 
 cupy = pytest.importorskip("cupy")
@@ -239,3 +240,30 @@ def test_a_step_can_be_captured_so_nothing_is_read_on_the_host() -> None:
 
     for actual, wanted in zip(new, expected, strict=True):
         np.testing.assert_array_equal(cupy.asnumpy(actual), cupy.asnumpy(wanted))
+
+
+@pytest.mark.parametrize("make", [tf.optimizers.SGD, tf.optimizers.Adagrad])
+def test_a_recorded_step_updates_rows_of_a_table_in_place(make) -> None:
+    values, ids = RNG.normal(size=(3000, 8)), [RNG.integers(0, 3000, 500) for _ in range(5)]
+    found = []
+    for recorded in (False, True):
+        table, optimizer = tf.Variable(cupy.asarray(values)), make(0.1)
+
+        def step(ids, table=table, optimizer=optimizer):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
+            optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+            return loss
+
+        run = tf.function(step) if recorded else step
+        addresses = set()
+        for k, one in enumerate(ids):
+            run(tf.constant(cupy.asarray(one)))
+            if k > 1:
+                addresses.add(table.array.data.ptr)
+        found.append(table.numpy())
+        if recorded:
+            assert len(addresses) == 1
+            assert run.program(tf.constant(cupy.asarray(ids[0]))).memory().new_values < 100
+
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)

@@ -18,6 +18,7 @@ using namespace std;
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
 
 struct Place { unsigned int x; };
 static Place blockIdx, threadIdx;
@@ -66,6 +67,8 @@ inline void run_block(int count, bool backwards) {
 }  // namespace host
 
 inline void __syncthreads() { host::pass_on(); }
+inline void __threadfence() {}
+template <class T> T atomicAdd(T* to, T value) { T old = *to; *to += value; return old; }
 template <class T> T __shfl_xor_sync(unsigned int mask, T x, int step) {
     static_assert(sizeof(T) <= 16, "");
     if (mask != 0xffffffffu) abort();

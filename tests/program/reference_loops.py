@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput, Rows
+from tapegrad.program.graph.formulas import nodes_of
 from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
 
@@ -43,12 +44,24 @@ def _computed(node: Any, operands: list[Any], inputs: Sequence[Any]) -> Any:
         return (function or PRIMITIVES[node.name].kernel(np.ndarray))(*operands)
 
 
+def inputs_of(expressions: Sequence[Any]) -> set[int]:
+    """Return the positions of the inputs that expressions read."""
+    return {int(node.value) for node in nodes_of(expressions) if node.name == "input"}
+
+
 def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
     """Return the results of a loop for arrays."""
-    seen = [
-        np.broadcast_to(_as_seen(np.asarray(array), read, loop.shape), loop.shape)
-        for array, read in zip(arrays, loop.inputs, strict=True)
-    ]
+    seen: list[Any] = [None] * len(loop.inputs)
+    indices: dict[int, Any] = {}
+    while any(one is None for one in seen):
+        for k, (array, read) in enumerate(zip(arrays, loop.inputs, strict=True)):
+            wanted = {one.index for one in read.window or () if one.mode == INDEXED}
+            if seen[k] is None and wanted <= {*indices}:
+                whole = _as_seen(np.asarray(array), read, loop.shape, indices)
+                seen[k] = np.broadcast_to(whole, loop.shape)
+        for n, index in enumerate(loop.indices):
+            if n not in indices and all(seen[i] is not None for i in inputs_of([index])):
+                indices[n] = np.broadcast_to(value_of(index, seen), loop.shape)
     for stage in loop.stages:
         value = np.expand_dims(_reduced(stage, seen, loop.shape), stage.axes)
         seen.append(np.broadcast_to(value.astype(stage.dtype), loop.shape))
@@ -58,12 +71,25 @@ def results_of(loop: Loop, arrays: Sequence[Any]) -> list[Any]:
             value = _reduced(output, seen, loop.shape)
         else:
             value = np.broadcast_to(value_of(output.expression, seen), loop.shape)
-            if output.axes:  # one value per row
-                value = value[
-                    tuple(0 if k in output.axes else slice(None) for k in range(value.ndim))
-                ]
+            row = tuple(0 if k in output.axes else slice(None) for k in range(value.ndim))
+            value = value[row]  # one value per row if there are axes
+            if output.rows is not None:
+                value = _added(value, indices[output.rows.index][row], output.rows)
         found.append(np.array(value, output.dtype).reshape(output.shape))
     return found
+
+
+def _added(value: Any, index: Any, rows: Rows) -> Any:
+    """Return the sums of values by index along neighbouring axes."""
+    first, count = rows.axes[0], len(rows.axes)
+    outer, inner = value.shape[:first], value.shape[first + count :]
+    positions = index[tuple(slice(None) if k in rows.axes else 0 for k in range(value.ndim))]
+    total = np.zeros((rows.size, *outer, *inner), value.dtype)
+    entries = np.moveaxis(value.reshape(*outer, -1, *inner), first, 0)
+    for position, entry in zip(positions.reshape(-1), entries, strict=True):
+        if 0 <= position < rows.size:
+            total[position] += entry
+    return np.moveaxis(total, 0, first)
 
 
 def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) -> Any:
@@ -76,12 +102,21 @@ def _reduced(output: LoopOutput, seen: Sequence[Any], shape: tuple[int, ...]) ->
     return value if output.finish is None else value_of(output.finish, [value])
 
 
-def _as_seen(array: Any, read: Any, shape: tuple[int, ...]) -> Any:
+def _as_seen(array: Any, read: Any, shape: tuple[int, ...], indices: dict[int, Any]) -> Any:
     """Return what a loop reads of an array, with a length of 1 along axes that do not change it."""
     if read.window is None:
         return np.reshape(array, read.seen)
     places, is_there = [], np.ones(read.seen, bool)
     for one in read.window:
+        if one.mode == INDEXED:
+            index = indices[one.index]
+            for k, n in enumerate(read.seen):
+                if n == 1:
+                    index = np.take(index, [0], axis=k)
+            is_there = is_there & (index >= 0) & (index < one.size)
+            moved = np.clip(index, 0, one.size - 1)
+            places.append(np.broadcast_to(one.offset + one.step * moved, read.seen))
+            continue
         if one.axis is None:
             places.append(np.full(read.seen, one.offset))
             continue
@@ -103,11 +138,12 @@ class Reference:
 
     dtypes = None
     complex_primitives = None
+    sorts = False
     joins = True
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
-        *("softmax_gradient", "sum_of_squares", "ties"),
+        *("offset_index", "softmax_gradient", "sum_of_squares", "ties"),
         *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
     windows = WINDOWS
@@ -123,6 +159,12 @@ class Reference:
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= 2 * nbytes
+
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        return np.dtype(dtype).kind == "f"
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        return self.sorts
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [_Run(loop.loops if isinstance(loop, JoinedLoops) else (loop,)) for loop in loops]

@@ -88,3 +88,65 @@ def test_the_memory_plan_counts_a_value_that_is_written_over_once(calls: list[An
     # Sorted in place, then the last sums beside it.
     assert recorded.program(x).memory().peak == 16_000
     assert len(recorded.program(x).memory().held) == 2
+
+
+def _updated(p: Any, rows: Any, indices: Any, rate: Any, over: bool = False) -> tuple[Any]:
+    new = p if over else p.copy()
+    np.subtract.at(new, indices, rate * rows)
+    return (new,)
+
+
+@pytest.fixture
+def updates(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A kernel for updates of rows that changes the table, and the tables that it got."""
+    seen: list[Any] = []
+
+    def over(p: Any, rows: Any, indices: Any, rate: Any) -> tuple[Any]:
+        seen.append(p)
+        return _updated(p, rows, indices, rate, over=True)
+
+    overwriting = capabilities.Overwriting(sgd_rows_update=over)
+    capture = capabilities.Capture(_owning)
+    capabilities.use(monkeypatch, in_place=overwriting, loops=Reference(), capture=capture)
+    return seen
+
+
+def _owning(run: Any, written: Any, in_place: Any) -> Any:
+    """Pass copies of the arrays that a program overwrites."""
+
+    def on_copies(inputs: Any, variables: Any) -> Any:
+        own = [v.copy() if k in in_place else v for k, v in enumerate(variables)]
+        return run(inputs, own)
+
+    return on_copies
+
+
+def _trained(step: Any, table: Any, recorded: bool) -> np.ndarray:
+    run = tf.function(step) if recorded else step
+    for k in range(4):
+        run(tf.constant([1, 49, 1, k]))
+    return table.numpy()
+
+
+@pytest.mark.parametrize("reads_after", [False, True])
+def test_rows_of_a_table_are_updated_in_place_unless_it_is_read_later(
+    updates: list[Any], reads_after: bool
+) -> None:
+    results = []
+    for recorded in (False, True):
+        table = tf.Variable(np.linspace(-1, 1, 150).reshape(50, 3))
+        optimizer = tf.optimizers.SGD(0.1)
+
+        def step(ids: Any, table: Any = table, optimizer: Any = optimizer) -> Any:
+            with tf.GradientTape() as tape:
+                rows = tf.gather(table, ids)
+                loss = tf.reduce_sum(tf.exp(rows) * rows)
+            before = tf.convert_to_tensor(table)
+            optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+            return (loss, tf.cumsum(before)) if reads_after else loss
+
+        results.append(_trained(step, table, recorded))
+
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-12)
+    # The first call records, and may run the program as well.
+    assert len(updates) in ([0] if reads_after else [3, 4])

@@ -48,6 +48,14 @@ class CLoopCompiler:
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= _WEIGHT_PER_BYTE * nbytes
 
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        """Return False: tasks of a loop run in several threads, which would add to one row."""
+        return False
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        """Return False: loops add no rows."""
+        return False
+
     def compile(self, loops: Sequence[Any]) -> list[Callable[..., Any] | None]:
         # Import the C generator with the first loop, because most processes have none.
         from tapegrad_numpy.loops import compile as c_compiler

@@ -61,7 +61,10 @@ class InPlaceKernels(Protocol):
         """
 
     def overwrite(self, primitive: str) -> Kernel | None:
-        """Return a kernel that may write the result over its first operand, or None."""
+        """Return a kernel that may write results over `Primitive.overwritten`, or None.
+
+        Those are operands whose arrays nothing else needs.
+        """
 
 
 class LoopWriter(NamedTuple):
@@ -119,6 +122,19 @@ class LoopCompiler(Protocol):
 
         The weight is 1 for an addition and 8 for a division or an exponential. If it is true, loops
         compute values again instead of storing them for each other.
+        """
+
+    def adds_rows(self, dtype: DType, entries: int, size: int) -> bool:
+        """Whether `compile` accepts outputs that add so many rows into `size` rows (`Rows`).
+
+        It should be true where that is faster than storing the rows and adding them afterwards.
+        """
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        """Whether so many rows of `row` bytes should be sorted before loops add them.
+
+        It should be true where neighbouring rows of one index are added faster, by more than it
+        takes to sort the indices.
         """
 
     def compile(self, loops: Sequence[Any]) -> Sequence[Callable[..., Any] | None]:

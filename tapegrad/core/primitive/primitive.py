@@ -116,7 +116,9 @@ class Primitive:
         self.joins_results = False
         """Whether several results may share memory, so that none may be overwritten."""
         self.overwriting: Callable[..., Any] | None = None
-        """Like `forward`, but may write the result over the first operand, which is not needed."""
+        """Like `forward`, but may write results over the operands at `overwritten`."""
+        self.overwritten: tuple[int, ...] = (0,)
+        """Per result, the operand over which kernels may write it if it is not needed."""
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None

@@ -25,6 +25,9 @@ COMBINATIONS = ("add", "multiply", "maximum", "minimum")
 INSIDE, WRAPS, ZEROS = "inside", "wraps", "zeros"
 """What an array has beyond its ends: nothing is read there, its other end, or zeros."""
 
+INDEXED = "indexed"
+"""The position along an axis is a value of the loop, such as an element of an index array."""
+
 
 @dataclass(frozen=True)
 class Along:
@@ -32,7 +35,9 @@ class Along:
 
     At index i of the loop's `axis` the position is `offset + step * m`. The number m is `i + shift`
     if the mode is `INSIDE`, and modulo `size` if it `WRAPS`. If the mode is `ZEROS`, an element
-    with m outside of 0 to `size - 1` is 0. Without an axis the position is `offset`.
+    with m outside of 0 to `size - 1` is 0. Without an axis the position is `offset`. If the mode is
+    `INDEXED`, m is the value of the loop's index expression with the number `index`, and an element
+    with m outside of 0 to `size - 1` is 0.
     """
 
     axis: int | None
@@ -41,6 +46,7 @@ class Along:
     mode: str = INSIDE
     shift: int = 0
     size: int = 0
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,20 @@ class LoopInput:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Rows into which an output adds its values, beginning with zeros.
+
+    The output has one axis of length `size` in place of some neighbouring `axes` of the space. The
+    position along it is the value of the loop's index expression with the number `index`, which
+    changes along these axes only. Values at positions outside of 0 to `size - 1` are dropped.
+    """
+
+    index: int
+    size: int
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class LoopOutput:
     """An expression, and whether its values are stored or reduced."""
 
@@ -73,6 +93,8 @@ class LoopOutput:
     """
     finish: Expression | None = None
     """An expression of the reduced value, which is its input 0."""
+    rows: Rows | None = None
+    """If values are added into rows; nothing is reduced then."""
 
     @property
     def dtype(self) -> DType:
@@ -96,6 +118,8 @@ class Loop:
     output is reduced. The expression of an output per row reads stages, and inputs that are
     constant along the row.
     """
+    indices: tuple[Expression, ...] = ()
+    """Integer expressions by which inputs are read; they read inputs, but no stages."""
 
     @property
     def axes(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ one is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
@@ -16,11 +16,17 @@ from tapegrad.program.graph.graph import Call, Graph, Value
 Step = Call | Fused | HorizontallyFused
 
 
-def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) -> dict[int, Value]:
+def written_in_place(
+    graph: Graph,
+    steps: Sequence[Step],
+    parts: Sequence[int],
+    overwrites: Callable[[Call], bool] = lambda call: False,
+) -> dict[int, Value]:
     """Return the old values of variables, by the number of the value that overwrites them.
 
     `parts` has the part number of each step. Only steps of the last part overwrite variables,
-    because an assertion in an earlier part may fail and must leave variables unchanged.
+    because an assertion in an earlier part may fail and must leave variables unchanged. Calls
+    for which `overwrites` is true have a kernel that writes its results over operands.
     """
     found: dict[int, Value] = {}
     results = [value.number for value in graph.results]
@@ -32,7 +38,7 @@ def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) 
         if (
             place is None
             or step is None
-            or isinstance(step, Call)
+            or (isinstance(step, Call) and not overwrites(step))
             or parts[place] != parts[-1]
             or (old.shape, old.dtype) != (new.shape, new.dtype)
         ):
@@ -40,9 +46,28 @@ def written_in_place(graph: Graph, steps: Sequence[Step], parts: Sequence[int]) 
         alone = results.count(new.number) == 1 and old.number not in results
         last = not any(_reads(later, old) for later in steps[place + 1 :])
         shown = any(isinstance(s, Call) and s.aliases and _reads(s, old) for s in steps)
-        if alone and last and not shown and _element_by_element(step, old, new):
+        fits = _updates if isinstance(step, Call) else _element_by_element
+        if alone and last and not shown and fits(step, old, new):
             found[new.number] = old
+    for step in steps:
+        if isinstance(step, Call) and not _updates_all(step, found):
+            for value in step.results:
+                found.pop(value.number, None)
     return found
+
+
+def _updates(call: Any, old: Value, new: Value) -> bool:
+    """Whether an overwriting kernel writes the new value over the old one, which it reads once."""
+    pairs = zip(call.primitive.overwritten, call.results)
+    own = [call.operands[k] for k, result in pairs if result.number == new.number]
+    reads = [value.number for value in call.reads]
+    return reads.count(old.number) == 1 and [value.number for value in own] == [old.number]
+
+
+def _updates_all(call: Call, found: Mapping[int, Value]) -> bool:
+    """Whether all operands that an overwriting kernel writes to are values that it may destroy."""
+    pairs = zip(call.primitive.overwritten, call.results)
+    return all(new.number in found and call.operands[k] == found[new.number] for k, new in pairs)
 
 
 def writes_last(
@@ -86,7 +111,7 @@ def _reads(step: Any, value: Value) -> bool:
     return any(read.number == value.number for read in step.reads)
 
 
-def _element_by_element(step: Fused | HorizontallyFused, old: Value, new: Value) -> bool:
+def _element_by_element(step: Any, old: Value, new: Value) -> bool:
     """Whether the loop that makes the new value reads the old one only at the same element."""
     for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
         makes = {value.number for value in loop.results}
@@ -96,15 +121,25 @@ def _element_by_element(step: Fused | HorizontallyFused, old: Value, new: Value)
                 if not whole or new.number not in makes:
                     return False
         for value, output in zip(loop.results, loop.loop.outputs):
-            if value.number == new.number and output.combine is not None:
+            if value.number == new.number and (output.combine is not None or output.rows):
                 return False
     return True
 
 
-def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
-    """Return the positions of calls whose first operand is an intermediate that dies there.
+def updating_calls(graph: Graph, steps: Sequence[Any], changed: Collection[int]) -> set[int]:
+    """Return the positions of calls that overwrite the variables with the numbers `changed`."""
+    new = {graph.written[number].number for number in changed}
+    return {
+        place
+        for place, step in enumerate(steps)
+        if isinstance(step, Call) and any(value.number in new for value in step.results)
+    }
 
-    A kernel may overwrite that operand. It is made in the same part as the call.
+
+def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
+    """Return the positions of calls whose overwritten operands are intermediates that die there.
+
+    A kernel may overwrite these operands. They are made in the same part as the call.
     """
     made = _makers(steps, parts)
     kept = _needed_elsewhere(graph, steps)
@@ -114,9 +149,16 @@ def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) 
         step = steps[place]
         reads = [value.number for value in step.reads]
         if isinstance(step, Call) and reads:
-            first = reads[0]
-            free = first not in kept and first not in seen and reads.count(first) == 1
-            if free and made.get(first) == parts[place]:
+            over = [step.operands[k] for k in step.primitive.overwritten]
+            lost = [value.number for value in over if isinstance(value, Value)]
+            free = len(lost) == len(over) and all(
+                n not in kept
+                and n not in seen
+                and reads.count(n) == 1
+                and made.get(n) == parts[place]
+                for n in lost
+            )
+            if free:
                 found.add(place)
         seen.update(reads)
     return found
@@ -168,7 +210,7 @@ def reused_operands(
         free = {n for n in read & ordered if last[n] == place and made[n] == parts[place]}
         for loop in step.steps if isinstance(step, HorizontallyFused) else (step,):
             for value, output in zip(loop.results, loop.loop.outputs):
-                if output.combine is None and value.number not in kept:
+                if output.combine is None and not output.rows and value.number not in kept:
                     operand = _operand_like(value, loop, free)
                     if operand is not None and _element_by_element(step, operand, value):
                         free.discard(operand.number)

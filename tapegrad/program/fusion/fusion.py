@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tapegrad.program.fusion.fusion_groups import Grouping
+from tapegrad.program.fusion.gathers import gathered_in_loops
 from tapegrad.program.fusion.loop_bodies import Body, Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, shared_work, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, Recomputation
@@ -24,6 +25,7 @@ from tapegrad.program.fusion.row_groups import (
     form_of,
     without_stages,
 )
+from tapegrad.program.fusion.row_sums import AddsRows, row_sum_of, without_row_sums
 from tapegrad.program.graph.formulas import is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
@@ -57,15 +59,16 @@ def fused(
     windows: Collection[str] = (),
     takes_stages: TakesStages = without_stages,
     recomputes: Recomputes = stores_all,
+    adds_rows: AddsRows = without_row_sums,
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
     Values of a weight up to `cheap` are recomputed where they are read, and those made of much
     smaller arrays if `recomputes` is true of them. Loops read the operands of the primitives in
     `windows` where these show them, and pass several times over rows for which `takes_stages` is
-    true.
+    true. They add rows where `adds_rows` allows it.
     """
-    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -82,6 +85,7 @@ class _Plan:
         windows: Collection[str],
         takes_stages: TakesStages,
         recomputes: Recomputes,
+        adds_rows: AddsRows,
     ) -> None:
         self.graph = graph
         self._windows = windows
@@ -94,6 +98,7 @@ class _Plan:
         }
         self.weights = [self._weight(call, takes) for call in self.calls]
         self.combines = [self._combines(call, takes) for call in self.calls]
+        self.sums = [row_sum_of(c, adds_rows) if takes(c) else None for c in self.calls]
         self.axes = [
             combined_axes(call) if combines else ()
             for call, combines in zip(self.calls, self.combines)
@@ -102,6 +107,7 @@ class _Plan:
             space_of(self.full_shape(place)) if self.is_fusible(place) else ()
             for place in range(len(self.calls))
         ]
+        self._gathered = gathered_in_loops(graph, windows, self.is_fusible)
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
         self.recomputation = Recomputation(self, self._stored, cheap, recomputes)
@@ -111,7 +117,17 @@ class _Plan:
         call = self.calls[place]
         if not self.is_fusible(place) or is_constant(call):
             return call
-        return _Needs(tuple(value for value, _ in self.reads_of(place)), call.results)
+        reads = self.reads_of(place)
+        found = [value for value, _ in reads]
+        return _Needs((*found, *self._indices_of(place)), call.results)
+
+    def _indices_of(self, place: int) -> list[Value]:
+        """The index arrays by which a call reads or adds rows."""
+        found = []
+        for _, seen in self.reads_of(place):
+            found += [index for index, _ in seen.indices] if isinstance(seen, Windowed) else []
+        own = self.sums[place]
+        return found if own is None else [*found, own.positions]
 
     def _weight(self, call: Call, takes: Takes) -> int | None:
         return weight_of(call) if takes(call) else None
@@ -120,11 +136,13 @@ class _Plan:
         return is_combining(call) and takes(call)
 
     def is_fusible(self, place: int) -> bool:
-        return self.weights[place] is not None or self.combines[place]
+        is_sum = self.sums[place] is not None
+        return self.weights[place] is not None or self.combines[place] or is_sum
 
     def full_shape(self, place: int) -> Shape:
         call = self.calls[place]
-        return call.reads[0].shape if self.combines[place] else call.results[0].shape
+        is_smaller = self.combines[place] or self.sums[place] is not None
+        return call.reads[0].shape if is_smaller else call.results[0].shape
 
     def reads_of(self, place: int) -> list[tuple[Value, Seen]]:
         """The values that a call reads, behind views and windows, and how it sees them."""
@@ -133,13 +151,14 @@ class _Plan:
             call, shape = self.calls[place], self.full_shape(place)
             # `full_like` reads no elements of its operand.
             reads = () if is_constant(call) else call.reads
+            reads = reads if self.sums[place] is None else reads[:1]
             found = [self._seen(value, shape) for value in reads]
             self._reads[place] = found
         return found
 
     def _seen(self, value: Value, shape: Shape) -> tuple[Value, Seen]:
         if self._windows:
-            window = window_of(value, shape, self.makers, self._windows)
+            window = window_of(value, shape, self.makers, self._windows, self._gathered)
             if window is not None:
                 return window
         return seen_from(value, shape, self.makers)
@@ -157,19 +176,24 @@ class _Plan:
                 # A loop cannot read what it has not finished.
                 if maker is not None and self._must_be_finished(maker, place, seen):
                     self.groups.keep_apart(maker, place)
+            for index in self._indices_of(place):
+                if index.number in self.places:
+                    self.groups.keep_apart(self.places[index.number], place)
             for maker, seen in makers:
                 if maker is not None and self._may_be_merged(maker, seen, space):
                     self._try_to_merge(maker, place)
 
     def _must_be_finished(self, maker: int, place: int, seen: Seen) -> bool:
         """Whether a value must be complete before a call can read it."""
-        if isinstance(seen, Windowed):
+        if isinstance(seen, Windowed) or self.sums[maker] is not None:
             return True
         return self.combines[maker] and not continues(self, maker, place, seen, self._takes_stages)
 
     def _may_be_merged(self, maker: int, seen: Seen, space: Shape) -> bool:
         """Whether a call may be in the loop that makes one of its operands."""
         if isinstance(seen, Windowed) or not self.is_fusible(maker):
+            return False
+        if self.sums[maker] is not None:
             return False
         if seen == space and not self.combines[maker]:
             return True
@@ -190,9 +214,17 @@ class _Plan:
                     readers[number, space] = place
 
     def _read_whole(self, place: int) -> list[Any]:
-        """The values that a call reads elementwise, or from which it computes its operand again."""
+        """The values that a call reads elementwise, or from which it computes its operand again.
+
+        Rows that are gathered by one index array count as well.
+        """
         reads, space = self.reads_of(place), self.spaces[place]
         found: list[Any] = [value.number for value, seen in reads if seen == space]
+        found += [
+            (value.number, seen)
+            for value, seen in reads
+            if isinstance(seen, Windowed) and seen.indices and seen.seen == space
+        ]
         if self.combines[place]:
             found += shared_work(self, place, self.recomputation.again, self.axes)
             operand = reads[0][0].number
@@ -273,11 +305,16 @@ class _Plan:
         }
 
     def _is_worth_a_loop(self, place: int, needed: set[int]) -> bool:
-        """Whether a single call becomes a loop: a reduction does if its operand is recomputed."""
-        if not self.combines[place]:
+        """Whether a single call becomes a loop.
+
+        Reductions and sums of rows do if the operand is gathered or recomputed.
+        """
+        if not self.combines[place] and self.sums[place] is None:
             return self.weights[place] is not None
-        cheap = self.recomputation.is_cheap
-        return any(cheap(value, needed) for value, _ in self.reads_of(place))
+        reads, cheap = self.reads_of(place), self.recomputation.is_cheap
+        return any(cheap(value, needed) for value, _ in reads) or any(
+            isinstance(seen, Windowed) for _, seen in reads
+        )
 
     def _read_by_others(self) -> set[int]:
         """The values that must be stored: results, and operands of calls that are not fused."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.formulas import is_heavy, nodes_of
 from tapegrad.program.graph.graph import Call, Value
@@ -77,8 +77,10 @@ class _Hoisting:
         outputs = tuple(
             replace(output, expression=self._new[id(output.expression)]) for output in loop.outputs
         )
-        inputs, reads, outputs = _without_unread(self._inputs, self._reads, outputs)
-        changed = replace(loop, inputs=inputs, outputs=outputs)
+        inputs, reads, outputs, indices = _without_unread(
+            self._inputs, self._reads, outputs, loop.indices
+        )
+        changed = replace(loop, inputs=inputs, outputs=outputs, indices=indices)
         return self._before, replace(self._step, loop=changed, reads=reads)
 
     def _kinds(self, nodes: list[Expression]) -> tuple[dict[int, bool], dict[int, bool]]:
@@ -88,8 +90,10 @@ class _Hoisting:
         given: dict[int, bool] = {}  # without constants, which compilers fold
         for node in nodes:
             if node.name == "input":
-                seen = self._inputs[int(node.value)].seen
-                single[id(node)] = all(size == 1 for size in seen)
+                read = self._inputs[int(node.value)]
+                # What is read through an index of this loop stays in it.
+                is_gathered = any(one.mode == INDEXED for one in read.window or ())
+                single[id(node)] = all(size == 1 for size in read.seen) and not is_gathered
             else:
                 single[id(node)] = all(single[id(operand)] for operand in node.operands)
             varies = node.name == "input" or any(given[id(o)] for o in node.operands)
@@ -121,7 +125,7 @@ class _Hoisting:
 
     def _loop_of(self, node: Expression, value: Value) -> Fused:
         alone = [replace(single, seen=()) for single in self._inputs]
-        inputs, reads, outputs = _without_unread(alone, self._reads, (LoopOutput(node, ()),))
+        inputs, reads, outputs, _ = _without_unread(alone, self._reads, (LoopOutput(node, ()),))
         return Fused(Loop((), inputs, outputs), reads, (value,), self._step.calls)
 
     def _key(self, node: Expression) -> Any:
@@ -134,10 +138,15 @@ class _Hoisting:
 
 
 def _without_unread(
-    inputs: Sequence[LoopInput], reads: Sequence[Value], outputs: Sequence[LoopOutput]
-) -> tuple[tuple[LoopInput, ...], tuple[Value, ...], tuple[LoopOutput, ...]]:
+    inputs: Sequence[LoopInput],
+    reads: Sequence[Value],
+    outputs: Sequence[LoopOutput],
+    indices: Sequence[Expression] = (),
+) -> tuple[
+    tuple[LoopInput, ...], tuple[Value, ...], tuple[LoopOutput, ...], tuple[Expression, ...]
+]:
     """Remove inputs that no expression reads, and renumber the others."""
-    nodes = nodes_of([output.expression for output in outputs])
+    nodes = nodes_of([*[output.expression for output in outputs], *indices])
     used = sorted({int(node.value) for node in nodes if node.name == "input"})
     places = {old: new for new, old in enumerate(used)}
     new: dict[int, Expression] = {}
@@ -151,4 +160,5 @@ def _without_unread(
         tuple(inputs[k] for k in used),
         tuple(reads[k] for k in used),
         tuple(replace(output, expression=new[id(output.expression)]) for output in outputs),
+        tuple(new[id(index)] for index in indices),
     )

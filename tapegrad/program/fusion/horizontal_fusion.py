@@ -67,7 +67,7 @@ def fuse_horizontally(steps: Sequence[Call | Fused]) -> list[Call | Fused | Hori
 def _key(step: Fused) -> Any:
     """A key that is equal for loops that can be fused; None if a loop cannot be."""
     loop = step.loop
-    if loop.stages or any(output.combine for output in loop.outputs):
+    if loop.stages or any(output.combine or output.rows for output in loop.outputs):
         return None
     kinds: list[Any] = []
     for value, read in zip(step.reads, loop.inputs):

@@ -8,9 +8,10 @@ from math import prod
 from typing import Any, Protocol
 
 from tapegrad.core.trace.expression import Expression, array_input, constant
-from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput, Rows
 from tapegrad.program.fusion.recomputation import Recomputation
 from tapegrad.program.fusion.row_groups import Form, Seen
+from tapegrad.program.fusion.row_sums import RowSum
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import seen_through
@@ -40,6 +41,8 @@ class Plan(Protocol):
     combines: list[bool]
     axes: list[tuple[int, ...]]
     recomputation: Recomputation
+    sums: list[RowSum | None]
+    spaces: list[Shape]
 
     def reads_of(self, place: int) -> list[tuple[Value, Seen]]: ...
 
@@ -56,6 +59,7 @@ class Body:
         self._values: list[Value] = []
         self._found: dict[tuple[int, Seen], Expression] = {}
         self._stages: list[LoopOutput] = []
+        self._indices: dict[tuple[int, Shape], int] = {}
         self._read_anyway = {
             value.number
             for place in members
@@ -73,23 +77,40 @@ class Body:
     def fused(self, made: list[Value]) -> Fused:
         """Return the group as a loop that makes these values."""
         outputs = [self._output(value) for value in made]
-        inputs = [_input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
+        inputs = [self._input(value, seen) for value, (_, seen) in zip(self._values, self._inputs)]
+        indices = tuple(self._found[key] for key in self._indices)
         calls = tuple(self._plan.calls[place] for place in sorted(self._members))
         count = len(self._stages)
         if count:
             both = _after_arrays([*self._stages, *outputs], len(inputs))
             self._stages, outputs = both[:count], both[count:]
-        loop = Loop(self._form.space, tuple(inputs), tuple(outputs), tuple(self._stages))
+        loop = Loop(self._form.space, tuple(inputs), tuple(outputs), tuple(self._stages), indices)
         return Fused(loop, tuple(self._values), tuple(made), calls)
 
     def _output(self, value: Value) -> LoopOutput:
         place, form = self._plan.places[value.number], self._form
+        own = self._plan.sums[place]
+        if own is not None:
+            return self._row_sum(place, value, own)
         if self._plan.combines[place] and not form.has_stages:
             ((operand, seen),) = self._plan.reads_of(place)
             return self._reduction(place, value, self._expression(operand, seen))
         if form.is_per_row(self._plan.calls[place], self._plan.combines[place]):
             return LoopOutput(self._expression(value, form.row), value.shape, axes=form.axes)
         return LoopOutput(self._expression(value, form.space), value.shape)
+
+    def _row_sum(self, place: int, value: Value, own: RowSum) -> LoopOutput:
+        """Return the output that adds rows, or one value per row of a loop with stages."""
+        ((operand, inner),) = self._plan.reads_of(place)
+        is_per_row = self._plan.spaces[place] != self._form.space
+        outer = self._form.row if is_per_row else self._form.space
+        expression = self._expression(operand, _through(inner, outer))
+        key = (own.positions.number, seen_through(own.seen, outer))
+        self._expression(own.positions, key[1])
+        number = self._indices.setdefault(key, len(self._indices))
+        axes = self._form.axes if is_per_row else ()
+        rows = Rows(number, own.size, own.axes)
+        return LoopOutput(expression, value.shape, axes=axes, rows=rows)
 
     def _reduction(self, place: int, value: Value, operand: Expression) -> LoopOutput:
         call = self._plan.calls[place]
@@ -112,6 +133,10 @@ class Body:
     def _compute(self, value: Value, seen: Seen) -> list[tuple[Value, Seen]]:
         """Store the expression of a value, or return the operands that are still missing."""
         place = self._plan.places.get(value.number)
+        if isinstance(seen, Windowed):
+            unknown = [one for one in seen.indices if (one[0].number, one[1]) not in self._found]
+            if unknown:
+                return [*unknown]
         if place is None or isinstance(seen, Windowed) or not self._is_computed(value, place):
             self._found[value.number, seen] = self._read(value, seen)
             return []
@@ -155,7 +180,19 @@ class Body:
         index = self._inputs.setdefault((value.number, seen), len(self._inputs))
         if index == len(self._values):
             self._values.append(value)
+        for array, shape in seen.indices if isinstance(seen, Windowed) else ():
+            self._indices.setdefault((array.number, shape), len(self._indices))
         return array_input(index, value.dtype)
+
+    def _input(self, value: Value, seen: Seen) -> LoopInput:
+        if not isinstance(seen, Windowed):
+            return LoopInput(value.shape, seen, value.dtype)
+        numbers = [self._indices[array.number, shape] for array, shape in seen.indices]
+        window = tuple(
+            replace(one, index=numbers[one.index]) if one.mode == INDEXED else one
+            for one in seen.window
+        )
+        return LoopInput(value.shape, seen.seen, value.dtype, window)
 
 
 def _after_arrays(outputs: Sequence[LoopOutput], arrays: int) -> list[LoopOutput]:
@@ -168,12 +205,6 @@ def _after_arrays(outputs: Sequence[LoopOutput], arrays: int) -> list[LoopOutput
             value = value - _STAGES + arrays
         new[id(node)] = Expression(node.name, node.dtype, operands, value, node.weak)
     return [replace(output, expression=new[id(output.expression)]) for output in outputs]
-
-
-def _input(value: Value, seen: Seen) -> LoopInput:
-    if isinstance(seen, Windowed):
-        return LoopInput(value.shape, seen.seen, value.dtype, seen.window)
-    return LoopInput(value.shape, seen, value.dtype)
 
 
 def _through(inner: Seen, outer: Shape) -> Seen:

@@ -21,6 +21,7 @@ from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
+from tapegrad.program.fusion.row_sums import AddsRows, without_row_sums
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -42,16 +43,17 @@ def fused_in_parts(
     windows: Collection[str] = (),
     takes_stages: TakesStages = without_stages,
     recomputes: Recomputes = stores_all,
+    adds_rows: AddsRows = without_row_sums,
 ) -> list[Call | Fused]:
     """Return the steps in order, like `fused`; equal parts of a long program are fused once.
 
     To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
-        return fused(graph, takes, cheap, windows, takes_stages, recomputes)
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
     ranges = _ranges(graph, takes)
     if len(ranges) == 1:
-        return fused(graph, takes, cheap, windows, takes_stages, recomputes)
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
     steady = STEADY.intersection(windows)
     parts = _with_copies(graph, ranges, takes)
     last_part = _last_parts(graph, parts)
@@ -63,7 +65,7 @@ def fused_in_parts(
         key = part.key(takes)
         form = known.get(key)
         if form is None:
-            steps = fused(part.graph(), takes, cheap, steady, takes_stages, recomputes)
+            steps = fused(part.graph(), takes, cheap, steady, takes_stages, recomputes, adds_rows)
             form = known[key] = _Form(part, steps)
         found += form.steps_of(part)
     return found

@@ -2,7 +2,8 @@
 
 A loop reads an operand at its own index. If the operand is a roll of another value, the loop reads
 that value at another index, and the roll is never stored. The same holds for slices, flips, and
-`unslice`, which pads with zeros and is the gradient of a slice.
+`unslice`, which pads with zeros and is the gradient of a slice. Rows that an index array selects
+are read through that array.
 """
 
 from __future__ import annotations
@@ -11,24 +12,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapegrad.core.trace.loop import INSIDE, WRAPS, ZEROS, Along
+from tapegrad.core.trace.loop import INDEXED, INSIDE, WRAPS, ZEROS, Along
 from tapegrad.program.graph.graph import Call, Shape, Value
-from tapegrad.program.graph.iteration_spaces import is_view
+from tapegrad.program.graph.iteration_spaces import is_view, seen_through
 
 MOVES = frozenset({"roll", "unslice", "flip"})
 PARTS = frozenset({"slice", "split", "unstack"})
 """Windows that show a part of their operand, in its order; most backends have views for these."""
-WINDOWS = MOVES | PARTS
+GATHERS = frozenset({"gather_rows", "segment_take", "take"})
+"""Rows that an index array selects; an index out of range selects zeros."""
+WINDOWS = MOVES | PARTS | GATHERS
+_BORDERED = (ZEROS, INDEXED)
+"""Modes in which elements may be zeros that the array does not have."""
 STEADY = frozenset({"roll", "flip"})
 """Windows that are usually the same in all rounds of a loop; slices depend on the round."""
 
 
 @dataclass(frozen=True)
 class Windowed:
-    """How a value is read in a space: the lengths that change the position, and where."""
+    """How a value is read in a space: the lengths that change the position, and where.
+
+    `indices` are the index arrays, by the numbers that the window has for them, and their shapes
+    in the space.
+    """
 
     seen: Shape
     window: tuple[Along, ...]
+    indices: tuple[tuple[Value, Shape], ...] = ()
 
 
 def window_of(
@@ -36,18 +46,24 @@ def window_of(
     shape: Shape,
     makers: Mapping[int, Call],
     allowed: Collection[str],
+    gathered: Collection[int] = (),
 ) -> tuple[Value, Windowed] | None:
     """Return the value behind windows, and where a loop over `shape` reads it.
 
     None if there is no window, or none that the primitives in `allowed` are. Parts behind one of
     these count, too, unless only those in `STEADY` are allowed. `makers` are the calls by the
-    numbers of their results.
+    numbers of their results. Of gathers, only those with results in `gathered` are windows.
     """
     first = len(shape) - len(value.shape)
     along = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
     call, names = makers.get(value.number), set[str]()
+    indices: list[tuple[Value, Shape]] = []
     while call is not None and 0 not in value.shape:
-        found = _through(call, value, along, shape, allowed)
+        if call.primitive.name in GATHERS:
+            inside = value.number in gathered
+            found = _gather(call, along, shape, indices) if inside else None
+        else:
+            found = _through(call, value, along, shape, allowed)
         if found is None:
             break
         names.add(call.primitive.name)
@@ -55,22 +71,35 @@ def window_of(
         call = makers.get(value.number)
     if not names & set(allowed):
         return None
-    if 0 in value.shape or all(one.axis is None for one in along):
+    if 0 in value.shape or (not indices and all(one.axis is None for one in along)):
         return None
     if any(one.mode == ZEROS for one in along) and any(one.step != 1 for one in along):
         return None  # a row of zeros is read without gaps
-    return value, _in_space(along, shape)
+    return value, _in_space(along, shape, indices)
 
 
-def _in_space(along: Sequence[Along], shape: Shape) -> Windowed:
+def _in_space(
+    along: Sequence[Along], shape: Shape, indices: Sequence[tuple[Value, Shape]]
+) -> Windowed:
     """Count the axes of the space, which lacks those of length 1."""
     places = {axis: k for k, axis in enumerate(a for a, n in enumerate(shape) if n != 1)}
     window = tuple(
         one if one.axis is None else replace(one, axis=places[one.axis]) for one in along
     )
-    used = {one.axis for one in window}
     sizes = [n for n in shape if n != 1]
-    return Windowed(tuple(n if k in used else 1 for k, n in enumerate(sizes)), window)
+    lengths = [
+        (index, tuple(one for one, n in zip(seen, shape) if n != 1)) for index, seen in indices
+    ]
+    return _windowed(sizes, window, lengths)
+
+
+def _windowed(
+    sizes: Sequence[int], window: tuple[Along, ...], indices: Sequence[tuple[Value, Shape]]
+) -> Windowed:
+    used = {one.axis for one in window}
+    used |= {k for _, seen in indices for k, n in enumerate(seen) if n != 1}
+    seen = tuple(n if k in used else 1 for k, n in enumerate(sizes))
+    return Windowed(seen, window, tuple(indices))
 
 
 def windowed_through(inner: Windowed, outer: Shape) -> Windowed:
@@ -79,8 +108,8 @@ def windowed_through(inner: Windowed, outer: Shape) -> Windowed:
     window = tuple(
         one if one.axis is None else replace(one, axis=places[one.axis]) for one in inner.window
     )
-    used = {one.axis for one in window}
-    return Windowed(tuple(n if k in used else 1 for k, n in enumerate(outer)), window)
+    indices = [(index, seen_through(seen, outer)) for index, seen in inner.indices]
+    return _windowed(outer, window, indices)
 
 
 def _through(
@@ -93,7 +122,8 @@ def _through(
     if name in _PARTS and not STEADY.issuperset(allowed):
         place = next(k for k, one in enumerate(call.results) if one.number == value.number)
         return _PARTS[name](call, place, list(along))
-    rule = _RULES.get(name) if name in allowed else None
+    moves = name in allowed and not any(one.mode == INDEXED for one in along)
+    rule = _RULES.get(name) if moves else None
     return None if rule is None else rule(call, list(along), shape)
 
 
@@ -101,16 +131,38 @@ def _of_view(call: Call, along: Sequence[Along]) -> list[Along] | None:
     source, value = call.reads[0], call.results[0]
     pairs = zip(along, value.shape)
     if call.primitive.name == "reshape":
-        if any(one.mode == ZEROS for one, n in zip(along, value.shape) if n == 1):
+        if any(one.mode in _BORDERED for one, n in zip(along, value.shape) if n == 1):
             return None
         rest = iter([one for one, n in pairs if n != 1])
         return [next(rest) if n != 1 else Along(None) for n in source.shape]
     first = len(value.shape) - len(source.shape)
     kept = [k for k, n in enumerate(source.shape) if n != 1]
     lost = {*range(len(value.shape))} - {first + k for k in kept}
-    if any(along[k].mode == ZEROS for k in lost):
+    if any(along[k].mode in _BORDERED for k in lost):
         return None
     return [along[first + k] if n != 1 else Along(None) for k, n in enumerate(source.shape)]
+
+
+def _gather(
+    call: Call, along: Sequence[Along], shape: Shape, indices: list[tuple[Value, Shape]]
+) -> list[Along] | None:
+    """Return the positions in a table of which rows are gathered, and note the index array."""
+    table, axis = call.operands[0], call.params.get("axis", 0)
+    index = call.operands[1]
+    if not (isinstance(table, Value) and isinstance(index, Value)) or 0 in table.shape:
+        return None
+    inner = axis + len(index.shape)
+    if any(one.mode not in (INSIDE, INDEXED) for one in along):
+        return None
+    lengths = [1] * len(shape)
+    for one, n in zip(along[axis:inner], index.shape):
+        if (one.offset, one.step, one.mode) != (0, 1, INSIDE):
+            return None
+        if one.axis is not None:
+            lengths[one.axis] = n
+    row = Along(None, 0, 1, INDEXED, 0, table.shape[axis], len(indices))
+    indices.append((index, tuple(lengths)))
+    return [*along[:axis], row, *along[inner:]]
 
 
 def _slice(call: Call, place: int, along: list[Along]) -> list[Along] | None:
@@ -119,7 +171,7 @@ def _slice(call: Call, place: int, along: list[Along]) -> list[Along] | None:
     sizes = iter(source)
     for part in _every_axis(call.params["index"], source):
         if part is None:
-            if next(rest).mode == ZEROS:
+            if next(rest).mode in _BORDERED:
                 return None
             continue
         size = next(sizes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tapegrad.core.out_of_memory import readable
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
-from tapegrad.core.trace.loop import Loop
+from tapegrad.core.trace.loop import INDEXED, Loop
 from tapegrad.program.emit.lowering import CompiledLoop, Step
 from tapegrad.program.fusion.fusion import is_constant
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
@@ -112,10 +112,22 @@ def _loop_kernel(step: CompiledLoop) -> Kernel:
         "loop",
         _joined_words(loops) if len(loops) > 1 else _loop_words(loops[0]),
         loops[0].loop.shape if len(loops) == 1 else (sum(sizes),),
-        _bytes_of(step.arguments),
+        _bytes_of_loops(loops),
         _bytes_of(step.results),
         sum(loop_flops(part.loop) for part in loops),
     )
+
+
+def _bytes_of_loops(loops: Sequence[Fused]) -> int:
+    """The bytes of all arrays that loops read; of gathered rows only those that they select."""
+    sizes: dict[int, int] = {}
+    for part in loops:
+        for value, read in zip(part.reads, part.loop.inputs):
+            size = value.nbytes
+            if any(one.mode == INDEXED for one in read.window or ()):
+                size = min(size, prod(read.seen) * value.dtype.itemsize)
+            sizes[value.number] = max(size, sizes.get(value.number, 0))
+    return sum(sizes.values())
 
 
 def _loop_words(fused: Fused) -> str:

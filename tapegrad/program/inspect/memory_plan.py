@@ -139,14 +139,26 @@ def _homes(program: Described) -> dict[int, int]:
                 home = step.reads[0].number
                 homes.update({value.number: homes.get(home, home) for value in step.results})
             elif place in program.over:
-                first = step.reads[0]
-                like = [v for v in step.results if (v.shape, v.dtype) == (first.shape, first.dtype)]
-                homes.update({v.number: homes.get(first.number, first.number) for v in like[:1]})
+                homes.update(_overwritten(step, homes))
         else:
             for value, target in zip(step.results, step.targets):
                 if target is not None:
                     homes[value.number] = homes.get(target.number, target.number)
     return homes
+
+
+def _overwritten(call: Call, homes: dict[int, int]) -> dict[int, int]:
+    """The homes of the results of a kernel that overwrites operands: the first like each one."""
+    found: dict[int, int] = {}
+    for k in call.primitive.overwritten:
+        old = call.operands[k]
+        like = [
+            value.number
+            for value in call.results
+            if (value.shape, value.dtype) == (old.shape, old.dtype) and value.number not in found
+        ]
+        found.update({number: homes.get(old.number, old.number) for number in like[:1]})
+    return found
 
 
 def _bytes(values: Iterable[Value]) -> int:

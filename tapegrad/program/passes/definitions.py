@@ -29,7 +29,9 @@ definitions, which begin and end with casts.
 """
 
 _TRANSFORMS = ("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins")
-BY_ELEMENT = frozenset({"one_hot", "scatter_along_axis", "sgd_rows_update", *_TRANSFORMS})
+BY_ELEMENT = frozenset({
+    *("offset_index", "one_hot", "scatter_along_axis", "sgd_rows_update", *_TRANSFORMS),
+})  # fmt: skip
 """Functions whose definitions reduce no rows."""
 
 SHORT = frozenset({"euclidean_norm", "sum_of_squares", "ties"})

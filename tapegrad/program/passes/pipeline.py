@@ -27,6 +27,7 @@ from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
@@ -61,6 +62,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(with_known_constants)
         passes.append(with_nested_sums)
         passes.append(partial(with_components, loops=capabilities.loops))
+        passes.append(partial(with_ordered_sums, loops=capabilities.loops))
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()

@@ -54,6 +54,12 @@ class PythonLoopCompiler:
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= 2 * nbytes
 
+    def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
+        return False
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        return False
+
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Callable[..., Any] | None]:
         return [PythonLoop(loop) for loop in loops]
 

@@ -17,27 +17,38 @@ class Read(NamedTuple):
     """How a thread reads an input: the C types in memory and in the formula, and the inner step.
 
     `inner` is the step in C; `step` is its value, or any other than 0 and 1 if that is not known.
+    If it is `gathered`, `g0`, `g1`, ... are the addresses of rows, and `there0`, ... tell whether
+    the input has them; otherwise its elements are 0.
     """
 
     stored: str
     computed: str
     step: int
     inner: str
+    gathered: bool = False
 
     def load(self, i: int, width: int) -> str:
         """Return the statement before the loop over `j`, "" if there is none."""
+        start = f"{'g' if self.gathered else 'p'}{i}"
         if self.step == 0:
-            return f"const {self.computed} s{i} = widen(p{i}[o{i}]);"
+            return f"const {self.computed} s{i} = {self.there(i, f'widen({start}[o{i}])')};"
         if self.step == 1:
             vector = f"Vec<{self.stored}, {width}>"
-            return f"const {vector} x{i} = *(const {vector}*)(p{i} + o{i});"
+            return f"const {vector} x{i} = *(const {vector}*)({start} + o{i});"
         return ""
 
     def element(self, i: int) -> str:
         """Return the value of element `j` of the vector."""
         if self.step == 0:
             return f"s{i}"
-        return f"widen(x{i}.v[j])" if self.step == 1 else f"widen(p{i}[o{i} + j * (I){self.inner}])"
+        if self.step == 1:
+            return self.there(i, f"widen(x{i}.v[j])")
+        start = f"{'g' if self.gathered else 'p'}{i}"
+        return self.there(i, f"widen({start}[o{i} + j * (I){self.inner}])")
+
+    def there(self, i: int, value: str) -> str:
+        """Return a value, or 0 where a gathered row does not exist."""
+        return f"(there{i} ? {value} : ({self.computed})0)" if self.gathered else value
 
 
 def device_function(

@@ -46,8 +46,9 @@ _COMPARISONS = 1 << 26
 # and 230 us for 8192; sorting takes about 80 us, in some twenty launches.
 _COUNTED = 4096
 # The most entries per position on average for which atomic additions do not wait for each other.
-_ADDED_TO_ONE = 64
+_ADDED_TO_ONE = 1024
 _ADDED = ("float32", "float64")
+_ENOUGH_THREADS = 1 << 18
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _LARGEST_BFLOAT16 = (2.0 - 2.0**-7) * 2.0**127
@@ -77,7 +78,7 @@ def _macros(
         "FINISH(old, value)": FINISHES[finish],
         "READS_OLD": int(finish != "store"),
         "FILLS": int(operation == "sum" and finish == "store"),
-        "ADDS": int(vector == 1 and dtype in _ADDED and operation == "sum"),
+        "ADDS": int(dtype in _ADDED and operation == "sum"),
     }
 
 
@@ -117,13 +118,17 @@ def combine(
     n = index.size
     if not x.size or not out.size:
         return out
-    x, index = contiguous(x), _as_index(index)
+    index = _as_index(index)
     width = x.size // (outer * n)
     size = out.size // (outer * width)
+    step = _row_step(x, index, outer)
+    adds = not is_direct(n, out.size) and _is_added(x.dtype, n, size, operation)
+    if step is None or not adds:
+        x, step = contiguous(x), width
     vector = 1 if x.dtype.kind in "biu" else 16 // x.dtype.itemsize
-    if width % vector or not is_aligned(x, out):
+    if width % vector or step % vector or not is_aligned(x, out):
         vector = 1
-    width //= vector
+    width, step = width // vector, step // vector
     kind = (x.dtype, _FLOAT32 if rate is None else rate.dtype, vector, operation, finish)
     sizes = (outer, n, size, width)
     at = 0 if rate is None else rate
@@ -131,11 +136,10 @@ def combine(
         grid = (blocks_for(outer * size * width),)
         _kernel("direct", *kind)(grid, (THREADS,), (x, index, out, at, *sizes))
         return out
-    if _is_added(x.dtype, n, size, operation):
-        one = (x.dtype, kind[1], 1, operation, finish)
-        grid = (blocks_for(x.size),)
-        given = (x, index, out, at, outer, n, size, width * vector)
-        _kernel("add", *one)(grid, (THREADS,), given)
+    if adds:
+        length = _rows_per_thread(outer * n * width)
+        grid = (blocks_for(outer * -(-n // length) * width),)
+        _kernel("add", *kind)(grid, (THREADS,), (x, index, out, at, *sizes, length, step))
         return out
     order, keys = stable_sort(index)
     # About as many chunks as entries per chunk, so that neither loop is long.
@@ -152,8 +156,27 @@ def combine(
 
 def _is_added(dtype: np.dtype[Any], n: int, size: int, operation: str) -> bool:
     """Return whether entries are added atomically, in no fixed order."""
-    is_fast = operation == "sum" and dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
+    return operation == "sum" and adds_atomically(dtype, n, size)
+
+
+def adds_atomically(dtype: np.dtype[Any], n: int, size: int) -> bool:
+    """Return whether sums of `n` rows into `size` rows use atomic additions."""
+    is_fast = dtype.name in _ADDED and n <= _ADDED_TO_ONE * size
     return is_fast and not is_op_determinism_enabled()
+
+
+def _row_step(x: Array, index: Array, outer: int) -> int | None:
+    """Return how many elements rows are apart, None if they are not contiguous or not in a list."""
+    if outer != 1 or x.ndim < 2 or x.shape[0] != index.size:
+        return None
+    if not x[0].flags.c_contiguous or x.strides[0] % x.dtype.itemsize or x.strides[0] < 0:
+        return None
+    return int(x.strides[0] // x.dtype.itemsize)
+
+
+def _rows_per_thread(vectors: int) -> int:
+    """Return how many rows a thread adds: more than one if that leaves enough threads."""
+    return 1 << min(4, max(0, (vectors // _ENOUGH_THREADS).bit_length() - 1))
 
 
 def is_direct(n: int, places: int) -> bool:
@@ -210,8 +233,8 @@ def scatter_along_axis(t: Array, indices: Array, *, axis: int, length: int, uniq
 
 
 def descend_rows(p: Array, rows: Array, indices: Array, rate: Array) -> Array:
-    """Return `p` minus `rate` times the sum of the rows of each index."""
-    return combine(rows, indices, p.copy(order="C"), finish="descend", rate=rate)
+    """Subtract `rate` times the sum of the rows of each index from `p`, and return it."""
+    return combine(rows, indices, p, finish="descend", rate=rate)
 
 
 # Products and extremes

@@ -212,22 +212,69 @@ extern "C" __global__ void __launch_bounds__(256) joins(
 }
 """
 
+ATOMICS = r"""
+// Add a vector to memory atomically; nobody waits for the old values.
+template <class A> __device__ __forceinline__ void add_atomically(A* to, const A* values, int n) {
+    #pragma unroll
+    for (int e = 0; e < n; ++e) atomicAdd(to + e, values[e]);
+}
+__device__ __forceinline__ void add_atomically(float* to, const Vec<float, 4>& values) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(to), "f"(values.v[0]),
+                 "f"(values.v[1]), "f"(values.v[2]), "f"(values.v[3]));
+#else
+    add_atomically(to, values.v, 4);
+#endif
+}
+template <class A, int n>
+__device__ __forceinline__ void add_atomically(A* to, const Vec<A, n>& values) {
+    add_atomically(to, values.v, n);
+}
+"""
+"""Functions that add a vector to the memory at an address, which is aligned to its size."""
+
 ADD = r"""
 #if ADDS
-// A thread per element, so that neighbouring threads add to neighbouring elements.
+// A thread per vector of `length` neighbouring rows. It adds those of one run of equal indices
+// before it changes the memory, so that sorted indices cost few atomic operations. Rows are `step`
+// vectors apart.
 extern "C" __global__ void __launch_bounds__(256) add(
-    const T* __restrict__ x, const i64* __restrict__ index, T* __restrict__ out,
-    const R* __restrict__ rate, i64 outer, i64 n, i64 size, i64 width
+    const Ts* __restrict__ x, const i64* __restrict__ index, T* __restrict__ out,
+    const R* __restrict__ rate, i64 outer, i64 n, i64 size, i64 width, i64 length, i64 step
 ) {
-    Item item = item_of_thread(width, n);
+    Item item = item_of_thread(width, (n + length - 1) / length);
     if (item.outer >= outer) return;
-    i64 key = index[item.chunk];
-    if (key < 0 || key >= size) return;
-    T value = x[(item.outer * n + item.chunk) * width + item.column];
-    if (READS_OLD) value = -(T)*rate * value;
-    atomicAdd(out + (item.outer * size + key) * width + item.column, value);
+    const Ts* rows = x + item.outer * n * step + item.column;
+    T* to = out + (item.outer * size * width + item.column) * V;
+    i64 start = item.chunk * length, end = start + length < n ? start + length : n;
+    T factor = READS_OLD ? -(T)*rate : (T)1;
+    i64 key = -1;
+    Ts total;
+    for (i64 k = start; k < end; k += 4) {
+        i64 next[4];
+        Ts row[4];
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            i64 at = k + u < end ? k + u : end - 1;
+            next[u] = index[at];
+            row[u] = rows[at * step];
+        }
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            if (k + u >= end) break;
+            if (next[u] != key) {
+                if (key >= 0 && key < size) add_atomically(to + key * width * V, total);
+                key = next[u];
+                #pragma unroll
+                for (int e = 0; e < V; ++e) total.v[e] = (T)0;
+            }
+            #pragma unroll
+            for (int e = 0; e < V; ++e) total.v[e] += factor * row[u].v[e];
+        }
+    }
+    if (key >= 0 && key < size) add_atomically(to + key * width * V, total);
 }
 #endif
 """
 
-COMBINE_SOURCE = HELPERS + DIRECT + CHUNKS + JOINS + ADD
+COMBINE_SOURCE = HELPERS + DIRECT + CHUNKS + JOINS + ATOMICS + ADD

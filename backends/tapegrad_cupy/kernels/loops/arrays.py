@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.expression import Expression
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import STORED
-from tapegrad_cupy.kernels.elementwise.vectors import Read
+from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.kernels.loops.geometry import Geometry, Shape
+from tapegrad_cupy.kernels.loops.invariants import inputs_of
 
 
 class Arrays:
@@ -54,6 +55,83 @@ class Arrays:
         wide = backwards or max(furthest) + threads * 16 >= 2**31
         return "i64" if wide else "unsigned int"
 
+    # Indices
+
+    def index_functions(self) -> str:
+        """Return a device function for each index expression of the loop."""
+        text = ""
+        for n, index in enumerate(self._loop.indices):
+            read = sorted(inputs_of([index]))
+            takes = [f"const {self.computed(i)} a{i}" for i in read]
+            names = [f"a{i}" for i in range(len(self._loop.inputs))]
+            text += device_function("i64", f"index{n}", takes, [index], names)
+        return text
+
+    def row_lines(self, i: int, argument: Callable[[int], str]) -> list[str]:
+        """Declare the address `g` of the rows of a gathered input, and whether they are `there`.
+
+        `argument` returns the value of another input.
+        """
+        lines = [f"bool there{i} = true; const {self.stored(i)}* g{i} = p{i} + {self._first(i)};"]
+        for row in self._g.gathers[i].rows:
+            lines += [
+                f"{{ const i64 m = {self.index(row.number, argument)};",
+                f"there{i} = there{i} && m >= 0 && m < {row.size}ll;",
+                f"g{i} += (m >= 0 && m < {row.size}ll ? m : 0) * {row.step}ll; }}",
+            ]
+        return lines
+
+    def element_lines(self, i: int, argument: Callable[[int], str]) -> list[str]:
+        """Read a vector of a gathered input into `w`, one element after the other."""
+        kind, width, step = self.computed(i), self._g.width, self._g.reads[i][-1]
+        return [
+            f"{kind} w{i}[{width}];",
+            "#pragma unroll",
+            f"for (int j = 0; j < {width}; ++j) {{",
+            *self.row_lines(i, argument),
+            f"w{i}[j] = there{i} ? widen(g{i}[o{i} + j * (I){step}]) : ({kind})0; }}",
+        ]
+
+    def add_lines(self, k: int, argument: Callable[[int], str]) -> list[str]:
+        """Add the vector `z` of an output into its rows."""
+        one, width = self._g.added[k], self._g.width
+        index = f"{{ const i64 m = {self.index(one.row.number, argument)};"
+        inside = f"if (m >= 0 && m < {one.row.size}ll)"
+        start = f"q{k} + m * {one.row.step}ll + oq{k}"
+        if not one.varies:
+            return [f"{index} {inside} add_atomically({start}, z{k}); }}"]
+        place = f"{start} + j * (I){one.steps[-1]}"
+        return [
+            "#pragma unroll",
+            f"for (int j = 0; j < {width}; ++j) {index} {inside} atomicAdd({place}, z{k}.v[j]); }}",
+        ]
+
+    def run_lines(self, k: int, argument: Callable[[int], str]) -> list[str]:
+        """Add the vector `z` of an output to `total`, which goes to memory when the row changes."""
+        one = self._g.added[k]
+        return [
+            f"{{ const i64 m = {self.index(one.row.number, argument)};",
+            f"if (m != key{k}) {{",
+            self.end_of_run(k),
+            f"key{k} = m; to{k} = q{k} + m * {one.row.step}ll + oq{k}; total{k} = z{k};",
+            "} else {",
+            f"for (int j = 0; j < {self._g.width}; ++j) total{k}.v[j] += z{k}.v[j];",
+            "} }",
+        ]
+
+    def end_of_run(self, k: int) -> str:
+        """Add the total of a run of rows to memory."""
+        inside = f"key{k} >= 0 && key{k} < {self._g.added[k].row.size}ll"
+        return f"if ({inside}) add_atomically(to{k}, total{k});"
+
+    def _first(self, i: int) -> str:
+        return f"{self._g.gathers[i].first}ll"
+
+    def index(self, n: int, argument: Callable[[int], str]) -> str:
+        """Return the value of an index expression."""
+        read = sorted(inputs_of([self._loop.indices[n]]))
+        return f"index{n}({', '.join(argument(i) for i in read)})"
+
     # Code
 
     def parameters(self) -> list[str]:
@@ -68,7 +146,7 @@ class Arrays:
     def read(self, i: int) -> Read:
         """Return how a thread reads a vector of an input that is no window."""
         step = self._g.reads[i][-1]
-        return Read(self.stored(i), self.computed(i), step, f"{step}")
+        return Read(self.stored(i), self.computed(i), step, f"{step}", i in self._g.gathers)
 
     def indices(self, index: str, combined: bool) -> str:
         """Declare the indices `c0`, `c1`, ... at a position along the reduced axes, or the others.
@@ -97,6 +175,7 @@ class Arrays:
         arrays = {f"{i}": self._g.reads[i] for i in inputs if i not in self._g.windows}
         if writes:
             arrays["w"] = self._g.writes
+            arrays.update({f"q{k}": one.steps for k, one in self._g.added.items()})
         text = ""
         for name, steps in arrays.items():
             terms = [f"b{name}"] if added else []

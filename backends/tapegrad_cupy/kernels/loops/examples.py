@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.trace.expression import array_input, constant
-from tapegrad.core.trace.loop import WRAPS, ZEROS, Along, Loop, LoopInput, LoopOutput
+from tapegrad.core.trace.loop import (
+    INDEXED,
+    WRAPS,
+    ZEROS,
+    Along,
+    Loop,
+    LoopInput,
+    LoopOutput,
+    Rows,
+)
 from tapegrad_cupy.kernels.loops.geometry import geometry
 from tapegrad_cupy.kernels.loops.joined import joined_source
 from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
@@ -26,6 +35,8 @@ from tapegrad_cupy.kernels.loops.stages_examples import (
 from tapegrad_cupy.launch.cuda_prelude import FLOATS
 from tapegrad_cupy.launch.cuda_source import Source
 from tapegrad_cupy.launch.strided_layout import row_major_strides
+
+_INT64 = np.dtype(np.int64)
 
 SPACES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "one element": ((), ()),
@@ -82,6 +93,34 @@ def _shifted_source(
     return Source(label, scheduled_source(loop, walk, [None] * len(loop.outputs))[1])
 
 
+def gathered_example(dtype: np.dtype[Any], rows: int, is_vector: bool) -> Loop:
+    """Return a loop that gathers rows, or single elements, and adds them into others."""
+    index, x, w = array_input(0, _INT64), array_input(1, dtype), array_input(2, dtype)
+    shape, size = (rows, 64) if is_vector else (rows,), 50
+    seen = (rows, 1) if is_vector else (rows,)
+    table = (size, 64) if is_vector else (size,)
+    window = (Along(None, 0, 1, INDEXED, 0, size, 0), *[Along(1)] * is_vector)
+    inputs = (
+        LoopInput((rows,), seen, _INT64),
+        LoopInput(table, shape, dtype, window),
+        LoopInput((rows,), seen, dtype),
+    )
+    outputs = [LoopOutput(x * w, shape)]
+    if dtype.name in ("float32", "float64"):
+        outputs.append(LoopOutput(x * w, table, rows=Rows(0, size, (0,))))
+    return Loop(shape, inputs, tuple(outputs), indices=(index,))
+
+
+def _gathered_sources(dtype: np.dtype[Any]) -> Iterator[Source]:
+    for rows, is_vector in product((100, 1 << 20), (False, True)):
+        loop = gathered_example(dtype, rows, is_vector)
+        strides = [row_major_strides(read.shape, read.dtype.itemsize) for read in loop.inputs]
+        walk = geometry(loop, strides, aligned=True)
+        assert walk is not None
+        text = scheduled_source(loop, walk, [None] * len(loop.outputs))[1]
+        yield Source(f"loop {dtype.name} gathers {rows} {'rows' if is_vector else 'numbers'}", text)
+
+
 def _staged_sources(dtype: np.dtype[Any]) -> Iterator[Source]:
     made = {"softmax": softmax_example, "normalization": normalization_example}
     for (label, (shape, reduced)), (name, make) in product(STAGED_SPACES.items(), made.items()):
@@ -109,6 +148,7 @@ def variants() -> Iterator[Source]:
             if shape:
                 yield _shifted_source(f"loop {name} {label} shifted", shape, axes, dtype)
         yield from _staged_sources(dtype)
+        yield from _gathered_sources(dtype)
         width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1
         text = joined_source(example((1000,), (), dtype), [], width, 16, [0])
         yield Source(f"loop {name} joined", text)

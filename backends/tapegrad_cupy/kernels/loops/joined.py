@@ -137,6 +137,6 @@ def joined_source(
 
 def _writer(loop: Loop, single: Sequence[int], width: int) -> Writer:
     steps = tuple((0,) if i in single else (1,) for i in range(len(loop.inputs)))
-    walk = Geometry((width,), (False,), steps, (1,), (0,), width, {})
+    walk = Geometry((width,), (False,), steps, (1,), (0,), width, {}, {}, {})
     flat = Schedule("flat", THREADS, THREADS, 1, 1)
     return Writer(loop, walk, flat, [None] * len(loop.outputs))

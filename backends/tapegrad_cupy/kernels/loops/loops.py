@@ -10,8 +10,9 @@ import cupy
 import numpy as np
 
 from tapegrad.core.trace.expression import UntraceableError
-from tapegrad.core.trace.loop import JoinedLoops, Loop
+from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
+from tapegrad_cupy.kernels.indexing.scatter import adds_atomically
 from tapegrad_cupy.kernels.loops.geometry import Geometry, geometry
 from tapegrad_cupy.kernels.loops.joined import CudaLoops
 from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
@@ -26,6 +27,12 @@ _SHORT_ROW = 8192
 
 _WEIGHT_PER_BYTE = 8
 """Operations that take as long as to read or write a byte of memory."""
+
+_CACHE = 48 << 20
+"""The bytes of an array that the cache holds while rows are added to it."""
+
+_MUCH = 512 << 20
+"""The least bytes of rows that are worth a sort of their indices."""
 
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
@@ -92,16 +99,23 @@ class _Plan:
     def __call__(
         self, arrays: Sequence[Array], targets: Sequence[Array | None]
     ) -> tuple[Array, ...]:
-        results = tuple(
-            cupy.ndarray(output.shape, output.dtype) if target is None else target
-            for output, target in zip(self._loop.outputs, targets)
-        )
+        results = tuple(map(_result, self._loop.outputs, targets))
         scratch = [cupy.ndarray(size, dtype) for size, dtype in self._parts]
         if self._counters is not None:
             scratch.append(self._counters)
         addresses = [array.data.ptr for array in (*arrays, *results, *scratch)]
         self._kernel(self._schedule.blocks, self._schedule.threads, *addresses)
         return results
+
+
+def _result(output: LoopOutput, target: Array | None) -> Array:
+    """Return the array of an output; it has zeros if the loop adds to it."""
+    if output.rows is None:
+        return cupy.ndarray(output.shape, output.dtype) if target is None else target
+    if target is None:
+        return cupy.zeros(output.shape, output.dtype)
+    target.fill(0)
+    return target
 
 
 def _accumulator(output: Any) -> np.dtype[Any]:
@@ -123,11 +137,12 @@ class CudaLoopCompiler:
     complex_primitives = None
     joins = True
     definitions = frozenset({
-        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "one_hot"),
+        *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "offset_index"),
+        "one_hot",
         *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
         *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
-    windows = frozenset({"flip", "roll", "unslice"})
+    windows = frozenset({"flip", "gather_rows", "roll", "segment_take", "take", "unslice"})
 
     def takes_stages(self, rows: int, length: int) -> bool:
         """Return whether a block per row, at most, uses enough of the device.
@@ -139,6 +154,18 @@ class CudaLoopCompiler:
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= _WEIGHT_PER_BYTE * nbytes
+
+    def adds_rows(self, dtype: np.dtype[Any], entries: int, size: int) -> bool:
+        """Return whether rows are added by atomic operations."""
+        return adds_atomically(dtype, entries, size)
+
+    def sorts_rows(self, entries: int, row: int, size: int) -> bool:
+        """Return whether most atomic additions would change memory outside of the cache.
+
+        On an H200, 1.3 million rows of 1 KiB take 1.13 ms into 173 MB in any order, and 0.44 ms in
+        the order of their indices, which are sorted in 0.11 ms.
+        """
+        return row >= 128 and size * row > _CACHE and entries * row > _MUCH and entries >= 4 * size
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]

@@ -8,15 +8,17 @@ order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tapegrad.core.trace.c_source import type_of
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
+from tapegrad_cupy.kernels.indexing.scatter_source import ATOMICS
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import combination, dtype_of, first_value
-from tapegrad_cupy.kernels.loops.geometry import Geometry
-from tapegrad_cupy.kernels.loops.schedule import Schedule
+from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
+from tapegrad_cupy.kernels.loops.schedule import Schedule, run_axis, sizes_of_runs
 from tapegrad_cupy.kernels.loops.windows import window_lines
 from tapegrad_cupy.launch.cuda_source import wide_dtype
 
@@ -62,7 +64,9 @@ def loop_source(
     it overwrites, or None.
     """
     writer = Writer(loop, geometry, schedule, in_place)
-    return preamble(writer.arrays.dtypes()) + _ACROSS + writer.functions() + writer.kernel()
+    atomics = ATOMICS if geometry.added else ""
+    before = preamble(writer.arrays.dtypes()) + _ACROSS + atomics
+    return before + writer.functions() + writer.kernel()
 
 
 class Writer:
@@ -85,7 +89,8 @@ class Writer:
         names = [f"a{i}" for i in range(len(self.loop.inputs))]
         outputs = [output.expression for output in self.loop.outputs]
         takes = [f"const {self.arrays.computed(i)} {name}" for i, name in enumerate(names)]
-        text = device_function("void", "formula", takes, outputs, names)
+        text = self.arrays.index_functions()
+        text += device_function("void", "formula", takes, outputs, names)
         for k in self.combined:
             text += combination(k, self.loop.outputs[k])
         return text
@@ -127,12 +132,40 @@ class Writer:
 
     def _flat(self) -> str:
         """Return the body without reductions: one vector per thread."""
+        if self.schedule.run > 1:
+            return self._runs()
         vectors = self.g.count(combined=False) // self.g.width
         place = f"(I)blockIdx.x * {self.schedule.threads} + threadIdx.x"
         return (
             f"    const I k = {place};\n    if (k >= (I){vectors}) return;\n"
             + self._offsets("k", combined=False, base=False)
             + self.visit("    ")
+        )
+
+    def _runs(self) -> str:
+        """Return the body that adds rows: a thread has a vector of several neighbouring rows."""
+        run, axis = self.schedule.run, run_axis(self.g)
+        sizes = sizes_of_runs(self.g, run)
+        assert axis is not None
+        chunks = Arrays(self.loop, self.g._replace(sizes=sizes), [None] * len(self.loop.outputs))
+        size = self.g.sizes[axis]
+        totals = "".join(
+            f"    i64 key{k} = -1; {self.arrays.stored_output(k)}* to{k} = q{k};"
+            f" Vec<{self.arrays.stored_output(k)}, {self.g.width}> total{k};\n"
+            for k in self.g.added
+        )
+        return (
+            f"    const I k = (I)blockIdx.x * {self.schedule.threads} + threadIdx.x;\n"
+            f"    if (k >= (I){prod(sizes) // self.g.width}) return;\n"
+            f"{chunks.indices('k', combined=False)}{totals}"
+            f"    const I start = c{axis} * {run};\n"
+            f"    const I stop = start + {run} < (I){size} ? start + {run} : (I){size};\n"
+            f"    #pragma unroll {min(run, 4)}\n"
+            f"    for (I at = start; at < stop; ++at) {{\n    const I c{axis} = at;\n"
+            + self.arrays.offsets(range(len(self.loop.inputs)), True, False, False, False)
+            + self.visit("        ")
+            + "    }\n"
+            + "".join(f"    {self.arrays.end_of_run(k)}\n" for k in self.g.added)
         )
 
     def _rows(self) -> str:
@@ -276,18 +309,26 @@ class Writer:
             inputs, writes, combined, base, added
         )
 
+    def _argument(self, i: int) -> str:
+        """Return the value of element `j` of an input."""
+        if i in self.g.windows or (i in self.g.gathers and self.g.gathers[i].varies):
+            return f"w{i}[j]"
+        return self.arrays.read(i).element(i)
+
     def visit(self, indent: str) -> str:
         """Read a vector of every array, compute, store, and update the reductions."""
         n = self.g.width
-        lines, arguments = [], []
-        for i in range(len(self.loop.inputs)):
+        lines = []
+        for i in in_order_of_indices(self.g, range(len(self.loop.inputs))):
             if i in self.g.windows:
                 lines += window_lines(self.g, i, self.arrays.computed(i))
-                arguments.append(f"w{i}[j]")
-                continue
-            read = self.arrays.read(i)
-            lines.append(read.load(i, n))
-            arguments.append(read.element(i))
+            elif i in self.g.gathers and self.g.gathers[i].varies:
+                lines += self.arrays.element_lines(i, self._argument)
+            else:
+                if i in self.g.gathers:
+                    lines += self.arrays.row_lines(i, self._argument)
+                lines.append(self.arrays.read(i).load(i, n))
+        arguments = [self._argument(i) for i in range(len(self.loop.inputs))]
         vectors = {k: f"Vec<{self.arrays.stored_output(k)}, {n}>" for k in self.whole}
         lines += [f"{vectors[k]} z{k};" for k in self.whole]
         outputs = range(len(self.loop.outputs))
@@ -300,5 +341,10 @@ class Writer:
             "#pragma unroll",
             f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {stores} {sums} }}",
         ]
-        lines += [f"*({vectors[k]}*)(q{k} + ow) = z{k};" for k in self.whole]
+        for k in self.whole:
+            if k in self.g.added:
+                add = self.arrays.run_lines if self.schedule.run > 1 else self.arrays.add_lines
+                lines += add(k, self._argument)
+            else:
+                lines.append(f"*({vectors[k]}*)(q{k} + ow) = z{k};")
         return "".join(f"{indent}{line}\n" for line in lines if line)

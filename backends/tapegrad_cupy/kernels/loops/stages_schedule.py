@@ -68,15 +68,26 @@ def held_inputs(geometry: Geometry) -> list[int]:
         if i not in geometry.windows
         and not is_constant_along_rows(geometry, i)
         and steps[-1]
-        and (alone or any(steps[d] for d in kept))
+        and (
+            has_one_index_per_row(geometry, i)
+            if i in geometry.gathers
+            else alone or any(steps[d] for d in kept)
+        )
     ]
+
+
+def has_one_index_per_row(geometry: Geometry, i: int) -> bool:
+    """Return whether the indices by which an input is read are constant along rows."""
+    gathered = geometry.gathers.get(i)
+    inputs = () if gathered is None else gathered.inputs
+    return all(is_constant_along_rows(geometry, k) for k in inputs)
 
 
 def is_constant_along_rows(geometry: Geometry, i: int) -> bool:
     """Return whether an input has one value per row. The values of windows are not looked at."""
     steps = geometry.reads[i]
     along = [step for step, flag in zip(steps, geometry.is_combined) if flag]
-    return i not in geometry.windows and not any(along)
+    return i not in geometry.windows and not any(along) and has_one_index_per_row(geometry, i)
 
 
 def constant_inputs(geometry: Geometry) -> list[int]:

@@ -17,6 +17,7 @@ from tapegrad.core.trace.expression import Expression, UntraceableError, kind_of
 from tapegrad.core.trace.loop import Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble
 from tapegrad_cupy.kernels.elementwise.vectors import device_function
+from tapegrad_cupy.kernels.indexing.scatter_source import ATOMICS
 from tapegrad_cupy.kernels.loops.arrays import Arrays
 from tapegrad_cupy.kernels.loops.combinations import (
     combination,
@@ -24,11 +25,16 @@ from tapegrad_cupy.kernels.loops.combinations import (
     finish_of,
     first_value,
 )
-from tapegrad_cupy.kernels.loops.geometry import Geometry
+from tapegrad_cupy.kernels.loops.geometry import Geometry, in_order_of_indices
 from tapegrad_cupy.kernels.loops.invariants import inputs_of, without_invariants
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.kernels.loops.sharing import rounds, share
-from tapegrad_cupy.kernels.loops.stages_schedule import WARP, constant_inputs, held_inputs
+from tapegrad_cupy.kernels.loops.stages_schedule import (
+    WARP,
+    constant_inputs,
+    has_one_index_per_row,
+    held_inputs,
+)
 from tapegrad_cupy.kernels.loops.windows import window_lines
 
 _AMONG = r"""
@@ -53,7 +59,9 @@ def stages_source(
     if any(kind_of_dtype(dtype_of(stage)) == "c" for stage in loop.stages):
         raise UntraceableError("Threads do not exchange complex numbers, so rows are not reduced.")
     writer = _Writer(loop, geometry, schedule, in_place)
-    return preamble(writer.arrays.dtypes()) + _AMONG + writer.functions() + writer.kernel()
+    atomics = ATOMICS if geometry.added else ""
+    before = preamble(writer.arrays.dtypes()) + _AMONG + atomics
+    return before + writer.functions() + writer.kernel()
 
 
 class _Pass(NamedTuple):
@@ -86,6 +94,8 @@ class _Writer:
         self.arrays = Arrays(loop, geometry, in_place)
         self.constant = constant_inputs(geometry)
         self.held = held_inputs(geometry) if schedule.held else []
+        self.by_row = [i for i in geometry.gathers if has_one_index_per_row(geometry, i)]
+        """Inputs whose row is found by an index once; other gathers read element by element."""
         self.whole = [k for k, output in enumerate(loop.outputs) if not output.axes]
         self.per_row = [k for k, output in enumerate(loop.outputs) if output.axes]
         self.rows = geometry.count(combined=False)
@@ -117,7 +127,7 @@ class _Writer:
 
     def functions(self) -> str:
         """Return device functions: those of each pass, of outputs per row, and of reductions."""
-        text = ""
+        text = self.arrays.index_functions()
         for one in (*self.passes, self.last):
             if one.parts:
                 text += self._function(f"parts{one.number}", one.parts, [])
@@ -158,11 +168,16 @@ class _Writer:
             return f"t{position - inputs}"
         if position in self.constant:
             return f"s{position}"
-        if position in self.g.windows:
+        if self._is_read_by_element(position):
             return f"w{position}[j]"
         if position in self.held:
-            return f"widen(x{position}[e].v[j])"
+            return self.arrays.read(position).there(position, f"widen(x{position}[e].v[j])")
         return self.arrays.read(position).element(position)
+
+    def _is_read_by_element(self, position: int) -> bool:
+        return position in self.g.windows or (
+            position in self.g.gathers and position not in self.by_row
+        )
 
     # The kernel
 
@@ -208,12 +223,18 @@ class _Writer:
             else:
                 text += "    const I k = place;\n"
         text += self.arrays.indices("k", combined=False)
-        inputs, writes = range(len(self.loop.inputs)), bool(self.whole)
+        inputs, writes = range(len(self.loop.inputs)), bool(self.whole or self.g.added)
         text += self.arrays.offsets(inputs, writes, combined=False, base=True, added=False)
-        return text + "".join(
-            f"    const {self.arrays.computed(i)} s{i} = widen(p{i}[b{i}]);\n"
-            for i in self.constant
-        )
+        for i in in_order_of_indices(self.g, [*self.constant, *self.by_row]):
+            start = f"p{i}"
+            if i in self.by_row:
+                start = f"g{i}"
+                lines = self.arrays.row_lines(i, lambda k: f"s{k}")
+                text += "".join(f"    {line}\n" for line in lines)
+            if i in self.constant:
+                value = self.arrays.read(i).there(i, f"widen({start}[b{i}])")
+                text += f"    const {self.arrays.computed(i)} s{i} = {value};\n"
+        return text
 
     def _held_vectors(self) -> str:
         """Load the vectors that the thread holds; those beyond the row are copies of the first."""
@@ -225,11 +246,12 @@ class _Writer:
             return declared
         for i in self.held:
             vector, step = f"Vec<{self.arrays.stored(i)}, {n}>", self.g.reads[i][-1]
+            start = f"g{i}" if i in self.by_row else f"p{i}"
             declared += f"    {vector} x{i}[{held}];\n"
             if step == 1:
-                loads.append(f"x{i}[e] = *(const {vector}*)(p{i} + o{i});")
+                loads.append(f"x{i}[e] = *(const {vector}*)({start} + o{i});")
             else:
-                loads.append(f"x{i}[e].v[j] = p{i}[o{i} + j * (I){step}];")
+                loads.append(f"x{i}[e].v[j] = {start}[o{i} + j * (I){step}];")
                 loads[-1] = f"for (int j = 0; j < {n}; ++j) {loads[-1]}"
         return (
             f"{declared}    #pragma unroll\n    for (int e = 0; e < {held}; ++e) {{\n"
@@ -277,15 +299,25 @@ class _Writer:
         outputs = [self.loop.outputs[k].expression for k in self.per_row]
         names = [f"r{k}" for k in self.per_row]
         declared = " ".join(f"{type_of(output)} {name};" for output, name in zip(outputs, names))
-        stores = " ".join(f"store(q{k}[k], r{k});" for k in self.per_row)
+        stores = " ".join(map(self._store_per_row, self.per_row))
         windows = [i for i in sorted(inputs_of(outputs)) if i in self.g.windows]
         condition = "lane == 0 && has_row" if self.has_spare_lanes else "lane == 0"
         first = ""
         if windows:  # constant along the row, so its first element serves
             first = "    const int j = 0;\n" + self.arrays.indices("(I)0", combined=True)
         return (
-            f"    if ({condition}) {{\n{first}{self._windows(windows)}"
-            f"        {declared} {self._call('row', outputs, names)} {stores}\n    }}\n"
+            f"    if ({condition}) {{\n{first}"
+            + "".join(f"        {line}\n" for line in self._loads(windows))
+            + f"        {declared} {self._call('row', outputs, names)} {stores}\n    }}\n"
+        )
+
+    def _store_per_row(self, k: int) -> str:
+        if not self._rows(k):
+            return f"store(q{k}[k], r{k});"
+        row = self.g.added[k].row
+        return (
+            f"{{ const i64 m = {self.arrays.index(row.number, lambda i: f's{i}')};"
+            f" if (m >= 0 && m < {row.size}ll) atomicAdd(q{k} + m * {row.step}ll + bq{k}, r{k}); }}"
         )
 
     # One pass over the row
@@ -325,14 +357,18 @@ class _Writer:
         """Return the code of a pass for the vector at position `r`."""
         n, is_last = self.g.width, one is self.last
         read = sorted(i for i in inputs_of(one.expressions) if i < len(self.loop.inputs))
-        loaded = [i for i in read if i not in self.constant and i not in self.held]
-        plain = [i for i in loaded if i not in self.g.windows]
+        if is_last:
+            read += [i for k in self.whole if self._rows(k) for i in self.g.added[k].inputs]
+        loaded = [
+            i
+            for i in in_order_of_indices(self.g, read)
+            if i not in self.constant and i not in self.held
+        ]
         text = ""
         if loaded or is_last:
             text += self.arrays.indices("r", combined=True)
-            text += self.arrays.offsets(plain, is_last, combined=True, base=False, added=True)
-        text += self._windows([i for i in loaded if i in self.g.windows])
-        lines = [self.arrays.read(i).load(i, n) for i in plain]
+            text += self.arrays.offsets(loaded, is_last, combined=True, base=False, added=True)
+        lines = self._loads(loaded)
         kinds = {k: f"Vec<{self.arrays.stored_output(k)}, {n}>" for k in self.whole}
         if is_last:
             lines += [f"{kinds[k]} z{k};" for k in self.whole]
@@ -346,9 +382,16 @@ class _Writer:
         lines.append("#pragma unroll")
         lines.append(f"for (int j = 0; j < {n}; ++j) {{ {declared}{call} {' '.join(use)} }}")
         if is_last:
-            stores = " ".join(f"*({kinds[k]}*)(q{k} + ow) = z{k};" for k in self.whole)
-            lines.append(f"if (inside) {{ {stores} }}" if self._is_masked() else stores)
+            stores = [f"*({kinds[k]}*)(q{k} + ow) = z{k};" for k in self.whole if not self._rows(k)]
+            for k in self.whole:
+                if self._rows(k):
+                    stores += self.arrays.add_lines(k, lambda i: self._argument(i, one.number))
+            lines += ["if (inside) {", *stores, "}"] if self._is_masked() else stores
         return text + "".join(f"        {line}\n" for line in lines if line)
+
+    def _rows(self, k: int) -> bool:
+        """Return whether an output adds values into rows."""
+        return k in self.g.added
 
     def _combined(self, k: int) -> str:
         value = f"Combine{k}()(acc{k}, r{k})"
@@ -359,6 +402,14 @@ class _Writer:
         s = self.schedule
         return bool(s.held) and (self.has_spare_lanes or self.vectors % s.lanes != 0)
 
-    def _windows(self, inputs: Sequence[int]) -> str:
-        found = [window_lines(self.g, i, self.arrays.computed(i)) for i in inputs]
-        return "".join(f"        {line}\n" for lines in found for line in lines)
+    def _loads(self, inputs: Sequence[int]) -> list[str]:
+        """Return the statements that read a vector of inputs, in the order of their indices."""
+        lines: list[str] = []
+        for i in inputs:
+            if i in self.g.windows:
+                lines += window_lines(self.g, i, self.arrays.computed(i))
+            elif self._is_read_by_element(i):
+                lines += self.arrays.element_lines(i, lambda k: self._argument(k, 0))
+            else:
+                lines.append(self.arrays.read(i).load(i, self.g.width))
+        return lines

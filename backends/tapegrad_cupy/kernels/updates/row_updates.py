@@ -26,12 +26,19 @@ from tapegrad_cupy.launch.cuda_source import (
 Array = Any
 
 
-def sgd_rows_update(p: Array, rows: Array, indices: Array, rate: Array) -> tuple[Array, ...]:
-    """Update only the rows at `indices`; an index may repeat."""
+def sgd_rows_update(
+    p: Array, rows: Array, indices: Array, rate: Array, *, over: bool = False
+) -> tuple[Array, ...]:
+    """Update only the rows at `indices`; an index may repeat. With `over`, `p` may be changed."""
     if not is_float(p.dtype) or rows.dtype != p.dtype:
         new: tuple[Array, ...] = run_generic("sgd_rows_update", p, rows, indices, rate)
         return new
-    return (descend_rows(p, rows, indices, readable_rate(rate)),)
+    return (descend_rows(_changeable(p, over), rows, indices, readable_rate(rate)),)
+
+
+def _changeable(p: Array, over: bool) -> Array:
+    """Return an array that may be changed: the given one if that is allowed, else a copy."""
+    return p if over and p.flags.c_contiguous else p.copy(order="C")
 
 
 _ADAGRAD_ROWS = r"""
@@ -74,14 +81,24 @@ def variants() -> Iterator[Source]:
 
 
 def adagrad_rows_update(
-    p: Array, rows: Array, indices: Array, rate: Array, total: Array, *, epsilon: float
+    p: Array,
+    rows: Array,
+    indices: Array,
+    rate: Array,
+    total: Array,
+    *,
+    epsilon: float,
+    over: bool = False,
 ) -> tuple[Array, ...]:
-    """Update only the rows at `indices`, which are distinct except for rows of zeros."""
+    """Update only the rows at `indices`, which are distinct except for rows of zeros.
+
+    With `over`, `p` and `total` may be changed.
+    """
     if not fits(p, (), (total,)) or rows.dtype != p.dtype:
         arrays = (p, rows, indices, rate, total)
         new: tuple[Array, ...] = run_generic("adagrad_rows_update", *arrays, epsilon=epsilon)
         return new
-    new_p, new_total = p.copy(order="C"), total.copy(order="C")
+    new_p, new_total = _changeable(p, over), _changeable(total, over)
     if rows.size:
         rate = readable_rate(rate)
         rows = contiguous(rows)
@@ -92,5 +109,9 @@ def adagrad_rows_update(
         _adagrad_rows_kernel(p.dtype, rate.dtype)((blocks,), (THREADS,), arguments)
     return new_p, new_total
 
+
+adagrad_rows_in_place = functools.partial(adagrad_rows_update, over=True)
+sgd_rows_in_place = functools.partial(sgd_rows_update, over=True)
+"""The updates that change the arrays of their variables."""
 
 KERNELS = by_name(adagrad_rows_update, sgd_rows_update)

@@ -1,0 +1,65 @@
+"""Which gathers of rows loops make themselves, instead of reading rows that a call has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import prod
+
+from tapegrad.program.graph.graph import Call, Graph
+from tapegrad.program.graph.iteration_spaces import is_view
+from tapegrad.program.graph.windows import GATHERS
+
+CACHED = 32 << 20
+"""The most bytes of a table that a cache of the device holds."""
+
+SECTOR = 32
+"""The bytes that are read from memory at least; shorter rows waste the rest."""
+
+MOST_READERS = 4
+"""How many calls may read the rows of one gather through its index array."""
+
+
+def gathered_in_loops(
+    graph: Graph, windows: Collection[str], is_fusible: Callable[[int], bool]
+) -> set[int]:
+    """Return the numbers of the values that loops gather.
+
+    All readers of such a value are loops, so that its rows are never stored. Reading a row again
+    costs about as much as reading a copy of it, unless rows are short and far apart.
+    """
+    gathers = {
+        call.results[0].number: call
+        for call in graph.calls
+        if call.primitive.name in GATHERS and call.primitive.name in windows
+    }
+    if not gathers:
+        return set()
+    readers: dict[int, int] = dict.fromkeys(gathers, 0)
+    stored = {value.number for value in graph.results}
+    shown: dict[int, int] = {}
+    for place, call in enumerate(graph.calls):
+        made = call.results[0].number if call.results else None
+        for value in call.reads:
+            number = shown.get(value.number, value.number)
+            is_table = made in gathers and value is call.reads[0]
+            if is_fusible(place) or is_table:
+                readers[number] = readers.get(number, 0) + 1
+            elif made is not None and is_view(call):
+                shown[made] = number
+            else:
+                stored.add(number)
+    stored |= {number for view, number in shown.items() if view in stored}
+    return {
+        number
+        for number, call in gathers.items()
+        if number not in stored and readers[number] > 0 and _is_cheap(call, readers[number])
+    }
+
+
+def _is_cheap(call: Call, readers: int) -> bool:
+    """Whether loops may read the rows of a gather, perhaps several times."""
+    if readers == 1:
+        return True
+    table, axis = call.reads[0], call.params.get("axis", 0)
+    row = prod(table.shape[axis + 1 :]) * table.dtype.itemsize
+    return readers <= MOST_READERS and (row >= SECTOR or table.nbytes <= CACHED)
