@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 
-from keras_tapegrad.import_hook import NAME, install
+from keras_tapegrad.import_hook import NAME
 
 
 def main() -> None:
@@ -14,7 +14,6 @@ def main() -> None:
     if len(sys.argv) < 2:
         raise SystemExit("Name a script: python -m keras_tapegrad script.py [arguments]")
     os.environ["KERAS_BACKEND"] = NAME
-    install()
     del sys.argv[0]
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
     runpy.run_path(sys.argv[0], run_name="__main__")

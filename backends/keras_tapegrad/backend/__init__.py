@@ -2,6 +2,7 @@
 
 from keras.src.backend.common.name_scope import name_scope
 
+import tapegrad
 from keras_tapegrad.backend import core, image, linalg, math, nn, numpy, random
 from keras_tapegrad.backend.core import (
     IS_THREAD_SAFE,
@@ -60,3 +61,7 @@ __all__ = [
     "shape",
     "vectorized_map",
 ]
+
+# `tapegrad.keras` is Keras itself with this backend. The imports above have set it to the embedded
+# namespace; the next use imports Keras.
+vars(tapegrad).pop("keras", None)

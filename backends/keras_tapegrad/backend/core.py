@@ -94,6 +94,10 @@ class Variable(KerasVariable):  # type: ignore[misc]  # Keras has no types
         """The current value as a tensor, in the dtype of the autocast scope."""
         return convert_to_tensor(super().value)
 
+    def __tapegrad_variable__(self) -> Any:
+        """Return the variable with respect to which a tape differentiates."""
+        return self._value
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.asarray(convert_to_numpy(self.value), dtype)
 
@@ -104,6 +108,9 @@ class Variable(KerasVariable):  # type: ignore[misc]  # Keras has no types
         if self._value is not None:
             copied._initialize(convert_to_tensor(self._value))
         return copied
+
+
+tg.register_tensor_conversion_function(Variable, lambda variable: variable.value)
 
 
 def convert_to_numpy(x: Any) -> Any:

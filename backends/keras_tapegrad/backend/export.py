@@ -1,4 +1,4 @@
-"""Export of models, which needs a graph format."""
+"""Export of models, which needs the graph format of another library."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 class TapegradExportArchive:
-    """Refuses what SavedModel files need; `model.save` writes `.keras` files."""
+    """Refuses SavedModel files; `model.save` writes `.keras` files."""
 
     def track(self, resource: Any) -> None:
-        """Refuse: there is no graph to track resources in."""
+        """Refuse: there is no graph in which to track resources."""
         raise NotImplementedError(
             "`track` is not implemented in the tapegrad backend. Use `model.save` and `.keras`."
         )
@@ -19,4 +19,13 @@ class TapegradExportArchive:
         raise NotImplementedError(
             "`add_endpoint` is not implemented in the tapegrad backend. Use `model.save` and "
             "`.keras`."
+        )
+
+    def track_and_add_endpoint(
+        self, name: str, resource: Any, input_signature: Any, **kwargs: Any
+    ) -> Any:
+        """Refuse, with the sentence of Keras' other backends without graphs."""
+        raise NotImplementedError(
+            "`export_saved_model` only currently supports the tensorflow, jax and torch backends. "
+            "Use `model.save` and `.keras`."
         )

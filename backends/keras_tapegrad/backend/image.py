@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as host
+import numpy as np
 from keras.src.backend import config
 from keras.src.backend.common import is_float_dtype
 from keras.src.backend.common.dtypes import result_type
 from keras.src.random.seed_generator import draw_seed
 
 import tapegrad as tg
-import tapegrad.numpy as np
+import tapegrad.numpy as tnp
 from keras_tapegrad.backend.tensors import convert_to_tensor, is_whole
 from tapegrad.keras.ops import image as functions
 from tapegrad.random import split, stateless_normal
@@ -103,7 +103,8 @@ def resize(
         )
     if len(size) != 2:
         raise ValueError(
-            f"Argument `size` must be a tuple of two elements (height, width). Received: size={size}"
+            "Argument `size` must be a tuple of two elements (height, width). "
+            f"Received: size={size}"
         )
     return functions.resize(
         _images(images),
@@ -178,17 +179,17 @@ def compute_homography_matrix(start_points: Any, end_points: Any) -> Any:
     dtype = result_type(start.dtype, end.dtype, float)
     wide = result_type(dtype, "float32")
     start, end = tg.cast(start, wide), tg.cast(end, wide)
-    one = np.ones_like(end[..., :1])
-    none = np.zeros_like(one)
+    one = tnp.ones_like(end[..., :1])
+    none = tnp.zeros_like(one)
     rows = []
     for axis in (0, 1):
         goal = start[..., axis : axis + 1]
-        own, other = np.concatenate([end, one], -1), np.concatenate([none, none, none], -1)
+        own, other = tnp.concatenate([end, one], -1), tnp.concatenate([none, none, none], -1)
         halves = [own, other] if axis == 0 else [other, own]
-        rows.append(np.concatenate([*halves, -goal * end], -1))
-    matrix = np.concatenate(rows, axis=-2)
-    goals = np.concatenate([start[..., 0], start[..., 1]], axis=-1)
-    found = np.linalg.solve(matrix, goals[..., None])[..., 0]
+        rows.append(tnp.concatenate([*halves, -goal * end], -1))
+    matrix = tnp.concatenate(rows, axis=-2)
+    goals = tnp.concatenate([start[..., 0], start[..., 1]], axis=-1)
+    found = tnp.linalg.solve(matrix, goals[..., None])[..., 0]
     return tg.cast(found, dtype)
 
 
@@ -226,17 +227,17 @@ def gaussian_blur(
     x = tg.cast(x, result_type(dtype, "float32"))
     is_one = x.ndim == 3
     x = x[None] if is_one else x
-    x = np.moveaxis(x, 1, -1) if data_format == "channels_first" else x
+    x = tnp.moveaxis(x, 1, -1) if data_format == "channels_first" else x
     for axis, size in ((1, int(kernel_size[1])), (2, int(kernel_size[0]))):
-        places = host.arange(size, dtype="float32") - (size - 1) / 2
-        window = np.exp(-0.5 * np.square(places / widths[2 - axis]))
-        window = window / np.sum(window)
+        places = np.arange(size, dtype="float32") - (size - 1) / 2
+        window = tnp.exp(-0.5 * tnp.square(places / widths[2 - axis]))
+        window = window / tnp.sum(window)
         shape = [1, 1, 1, 1]
         shape[axis - 1] = size
-        filters = np.reshape(tg.cast(window, x.dtype), shape)
-        filters = np.broadcast_to(filters, (*shape[:2], x.shape[-1], 1))
+        filters = tnp.reshape(tg.cast(window, x.dtype), shape)
+        filters = tnp.broadcast_to(filters, (*shape[:2], x.shape[-1], 1))
         x = tg.nn.depthwise_conv2d(x, filters, [1, 1, 1, 1], "SAME")
-    x = np.moveaxis(x, -1, 1) if data_format == "channels_first" else x
+    x = tnp.moveaxis(x, -1, 1) if data_format == "channels_first" else x
     return tg.cast(x[0] if is_one else x, dtype)
 
 
@@ -257,7 +258,7 @@ def elastic_transform(
     x = _images(images)
     dtype, is_one = x.dtype, x.ndim == 3
     x = x[None] if is_one else x
-    x = np.moveaxis(x, 1, -1) if data_format == "channels_first" else x
+    x = tnp.moveaxis(x, 1, -1) if data_format == "channels_first" else x
     batch, height, width, channels = x.shape
     width_of_window = int(6 * float(sigma)) | 1
     keys = split(tg.cast(convert_to_tensor(draw_seed(seed)), "int64"))
@@ -271,16 +272,16 @@ def elastic_transform(
         * float(alpha)
         for key in (keys[0], keys[1])
     ]
-    columns = np.arange(width, dtype="float32") + moves[0]
-    rows = np.arange(height, dtype="float32")[:, None] + moves[1]
+    columns = tnp.arange(width, dtype="float32") + moves[0]
+    rows = tnp.arange(height, dtype="float32")[:, None] + moves[1]
     order = AFFINE_TRANSFORM_INTERPOLATIONS[interpolation]
-    done = np.stack(
+    done = tnp.stack(
         [
-            np.stack(
+            tnp.stack(
                 [
                     map_coordinates(
                         x[n, ..., channel],
-                        np.stack([rows[n], columns[n]]),
+                        tnp.stack([rows[n], columns[n]]),
                         order,
                         fill_mode,
                         fill_value,
@@ -292,36 +293,36 @@ def elastic_transform(
             for n in range(batch)
         ]
     )
-    done = np.moveaxis(done, -1, 1) if data_format == "channels_first" else done
+    done = tnp.moveaxis(done, -1, 1) if data_format == "channels_first" else done
     return tg.cast(done[0] if is_one else done, dtype)
 
 
 def _weights(x: Any, method: str) -> Any:
     """Return the weight of a pixel at a distance."""
     if method in _LINEAR:
-        return np.maximum(0.0, 1.0 - x)
+        return tnp.maximum(0.0, 1.0 - x)
     if method in _CUBIC:
         near = ((1.5 * x - 2.5) * x) * x + 1.0
         far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
-        return np.where(x >= 2.0, 0.0, np.where(x >= 1.0, far, near))
+        return tnp.where(x >= 2.0, 0.0, tnp.where(x >= 1.0, far, near))
     radius = float(method[-1])
-    product = np.sinc(x) * np.sinc(x / radius)
-    return np.where(x > radius, 0.0, product)
+    product = tnp.sinc(x) * tnp.sinc(x / radius)
+    return tnp.where(x > radius, 0.0, product)
 
 
 def _weight_matrix(
     size: int, new_size: int, scale: Any, shift: Any, method: str, antialias: bool
 ) -> Any:
     step = 1.0 / scale
-    width = np.maximum(step, 1.0) if antialias else 1.0
-    places = (np.arange(new_size, dtype="float32") + 0.5) * step - shift * step - 0.5
-    distances = np.abs(places[None] - np.arange(size, dtype="float32")[:, None]) / width
+    width = tnp.maximum(step, 1.0) if antialias else 1.0
+    places = (tnp.arange(new_size, dtype="float32") + 0.5) * step - shift * step - 0.5
+    distances = tnp.abs(places[None] - tnp.arange(size, dtype="float32")[:, None]) / width
     weights = _weights(distances, method)
-    total = np.sum(weights, axis=0, keepdims=True)
-    is_safe = np.abs(total) > 1000.0 * float(host.finfo("float32").eps)
-    weights = np.where(is_safe, weights / np.where(total != 0, total, 1.0), 0.0)
+    total = tnp.sum(weights, axis=0, keepdims=True)
+    is_safe = tnp.abs(total) > 1000.0 * float(np.finfo("float32").eps)
+    weights = tnp.where(is_safe, weights / tnp.where(total != 0, total, 1.0), 0.0)
     is_inside = (places >= -0.5) & (places <= size - 0.5)
-    return np.where(is_inside[None], weights, 0.0)
+    return tnp.where(is_inside[None], weights, 0.0)
 
 
 def scale_and_translate(
@@ -343,10 +344,10 @@ def scale_and_translate(
         weights = _weight_matrix(
             x.shape[axis], output_shape[axis], scales[place], shifts[place], method, antialias
         )
-        y = np.moveaxis(np.tensordot(y, tg.cast(weights, y.dtype), axes=(axis, 0)), -1, axis)
+        y = tnp.moveaxis(tnp.tensordot(y, tg.cast(weights, y.dtype), axes=(axis, 0)), -1, axis)
     if is_whole(x):
-        limits = [tg.cast(end(x), "float32") for end in (np.min, np.max)]
-        return tg.cast(np.clip(np.round(y), *limits), x.dtype)
+        limits = [tg.cast(end(x), "float32") for end in (tnp.min, tnp.max)]
+        return tg.cast(tnp.clip(tnp.round(y), *limits), x.dtype)
     return y
 
 
@@ -354,5 +355,5 @@ def sobel_edges(images: Any, data_format: str | None = None) -> Any:
     """Return vertical and horizontal edges along a new last axis."""
     x = convert_to_tensor(images)
     if _format(data_format) == "channels_first":
-        return np.moveaxis(tg.image.sobel_edges(np.moveaxis(x, 1, -1)), 3, 1)
+        return tnp.moveaxis(tg.image.sobel_edges(tnp.moveaxis(x, 1, -1)), 3, 1)
     return tg.image.sobel_edges(x)

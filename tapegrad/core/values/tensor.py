@@ -20,7 +20,7 @@ from tapegrad.core.recorder import Node
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, RecordingError
 
 if TYPE_CHECKING:
     from tapegrad.core.values.operator_types import HasOperators
@@ -300,7 +300,10 @@ class Tensor(HasArray):
         return format(host.fetch(self.array, None, "format()").item(), spec)
 
     def __repr__(self) -> str:
-        value = host.fetch(self.array, None, "repr()")
+        try:
+            value = host.fetch(self.array, None, "repr()")
+        except RecordingError:  # error messages of other libraries show tensors
+            return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, being recorded>"
         body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
         return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, numpy={body}>"
 

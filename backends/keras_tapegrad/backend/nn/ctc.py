@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as host
+import numpy as np
 from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
-import tapegrad.numpy as np
+import tapegrad.numpy as tnp
 from keras_tapegrad.backend.nn.activations import log_softmax
 from keras_tapegrad.backend.tensors import convert_to_tensor
 from tapegrad.keras import ops
@@ -31,40 +31,42 @@ def ctc_loss(
     lengths, steps = (convert_to_tensor(n, "int32") for n in (target_length, output_length))
     batch, size = labels.shape
     logs = log_softmax(logits)
-    states = np.reshape(
-        np.stack([np.full_like(labels, mask_index), labels], axis=2), (batch, 2 * size)
+    states = tnp.reshape(
+        tnp.stack([tnp.full_like(labels, mask_index), labels], axis=2), (batch, 2 * size)
     )
-    states = np.concatenate([states, np.full((batch, 1), mask_index, "int32")], axis=1)
-    emitted = np.take_along_axis(logs, np.repeat(states[:, None], logs.shape[1], axis=1), axis=2)
+    states = tnp.concatenate([states, tnp.full((batch, 1), mask_index, "int32")], axis=1)
+    emitted = tnp.take_along_axis(logs, tnp.repeat(states[:, None], logs.shape[1], axis=1), axis=2)
     # A label may follow another label without a blank in between, unless they are equal.
-    is_new = np.concatenate([np.ones((batch, 1), "bool"), labels[:, 1:] != labels[:, :-1]], axis=1)
-    skips = np.stack([np.zeros((batch, size), "bool"), is_new], axis=2)
-    skips = np.concatenate(
-        [np.reshape(skips, (batch, 2 * size)), np.zeros((batch, 1), "bool")], axis=1
+    is_new = tnp.concatenate(
+        [tnp.ones((batch, 1), "bool"), labels[:, 1:] != labels[:, :-1]], axis=1
+    )
+    skips = tnp.stack([tnp.zeros((batch, size), "bool"), is_new], axis=2)
+    skips = tnp.concatenate(
+        [tnp.reshape(skips, (batch, 2 * size)), tnp.zeros((batch, 1), "bool")], axis=1
     )
 
     def shifted(x: Any, n: int) -> Any:
-        before = np.full((batch, n), _NEVER, x.dtype)
-        return np.concatenate([before, x[:, :-n]], axis=1)
+        before = tnp.full((batch, n), _NEVER, x.dtype)
+        return tnp.concatenate([before, x[:, :-n]], axis=1)
 
     def step(alpha: Any, x: Any) -> Any:
         emitted_now, is_over = x
-        two_before = np.where(skips, shifted(alpha, 2), _NEVER)
-        joined = np.logaddexp(np.logaddexp(alpha, shifted(alpha, 1)), two_before)
-        following = np.where(is_over[:, None], alpha, joined + emitted_now)
+        two_before = tnp.where(skips, shifted(alpha, 2), _NEVER)
+        joined = tnp.logaddexp(tnp.logaddexp(alpha, shifted(alpha, 1)), two_before)
+        following = tnp.where(is_over[:, None], alpha, joined + emitted_now)
         return following, None
 
-    first = np.concatenate(
-        [emitted[:, 0, :2], np.full((batch, 2 * size - 1), _NEVER, emitted.dtype)], axis=1
+    first = tnp.concatenate(
+        [emitted[:, 0, :2], tnp.full((batch, 2 * size - 1), _NEVER, emitted.dtype)], axis=1
     )
-    times = np.arange(1, logs.shape[1])
+    times = tnp.arange(1, logs.shape[1])
     is_over = times[:, None] >= steps[None, :]
-    alpha, _ = ops.scan(step, first, (np.swapaxes(emitted[:, 1:], 0, 1), is_over))
+    alpha, _ = ops.scan(step, first, (tnp.swapaxes(emitted[:, 1:], 0, 1), is_over))
     last = lengths[:, None] * 2
-    at_blank = np.take_along_axis(alpha, last, axis=1)[:, 0]
-    at_label = np.take_along_axis(alpha, np.maximum(last - 1, 0), axis=1)[:, 0]
-    at_label = np.where(lengths > 0, at_label, _NEVER)
-    return -np.logaddexp(at_blank, at_label)
+    at_blank = tnp.take_along_axis(alpha, last, axis=1)[:, 0]
+    at_label = tnp.take_along_axis(alpha, tnp.maximum(last - 1, 0), axis=1)[:, 0]
+    at_label = tnp.where(lengths > 0, at_label, _NEVER)
+    return -tnp.logaddexp(at_blank, at_label)
 
 
 def ctc_decode(
@@ -92,27 +94,27 @@ def ctc_decode(
 def _greedy(x: Any, lengths: Any, merge_repeated: bool, mask_index: int | None) -> Any:
     batch, size, classes = x.shape
     blank = classes - 1 if mask_index is None else mask_index
-    labels, scores = tg.cast(np.argmax(x, axis=-1), "int32"), np.max(x, axis=-1)
-    is_over = np.arange(size)[None] >= lengths[:, None]
-    labels, scores = np.where(is_over, blank, labels), np.where(is_over, 0.0, scores)
+    labels, scores = tg.cast(tnp.argmax(x, axis=-1), "int32"), tnp.max(x, axis=-1)
+    is_over = tnp.arange(size)[None] >= lengths[:, None]
+    labels, scores = tnp.where(is_over, blank, labels), tnp.where(is_over, 0.0, scores)
     if merge_repeated:
         repeats = labels[:, 1:] == labels[:, :-1]
-        repeats = np.concatenate([np.zeros((batch, 1), "bool"), repeats], axis=1)
-        labels = np.where(repeats, blank, labels)
+        repeats = tnp.concatenate([tnp.zeros((batch, 1), "bool"), repeats], axis=1)
+        labels = tnp.where(repeats, blank, labels)
     is_blank = labels == blank
-    labels = tg.cast(np.where(is_blank, _BLANK, labels), "int32")
-    order = np.argsort(np.where(is_blank, size, np.arange(size)[None]), axis=-1)
-    labels = np.take_along_axis(labels, order, axis=-1)
-    return labels[None], -np.sum(scores, axis=1)[:, None]
+    labels = tg.cast(tnp.where(is_blank, _BLANK, labels), "int32")
+    order = tnp.argsort(tnp.where(is_blank, size, tnp.arange(size)[None]), axis=-1)
+    labels = tnp.take_along_axis(labels, order, axis=-1)
+    return labels[None], -tnp.sum(scores, axis=1)[:, None]
 
 
 def _beam_search(x: Any, lengths: Any, width: int, top: int, mask_index: int | None) -> Any:
     """Search on the host: prefixes are kept as tuples."""
-    logs = host.asarray(log_softmax(x).numpy(), "float64")
+    logs = np.asarray(log_softmax(x).numpy(), "float64")
     batch, size, classes = logs.shape
     blank = classes - 1 if mask_index is None else mask_index
-    paths = host.full((top, batch, size), _BLANK, "int32")
-    scores = host.zeros((batch, top), "float32")
+    paths = np.full((top, batch, size), _BLANK, "int32")
+    scores = np.zeros((batch, top), "float32")
     for row, steps in enumerate(lengths.numpy()):
         found = _prefixes(logs[row, : int(steps)], blank, width)
         for place, (prefix, score) in enumerate(found[:top]):
@@ -123,17 +125,17 @@ def _beam_search(x: Any, lengths: Any, width: int, top: int, mask_index: int | N
 
 def _prefixes(logs: Any, blank: int, width: int) -> list[tuple[tuple[int, ...], float]]:
     """Return label sequences and log probabilities, the most probable first."""
-    none = -host.inf
+    none = -np.inf
     beams = {(): (0.0, none)}  # the log probabilities of ending in a blank, and in a label
     for now in logs:
         following: dict[tuple[int, ...], list[float]] = {}
 
         def add(prefix: tuple[int, ...], kind: int, value: float) -> None:
             ends = following.setdefault(prefix, [none, none])  # noqa: B023
-            ends[kind] = float(host.logaddexp(ends[kind], value))
+            ends[kind] = float(np.logaddexp(ends[kind], value))
 
         for prefix, (in_blank, in_label) in beams.items():
-            total = float(host.logaddexp(in_blank, in_label))
+            total = float(np.logaddexp(in_blank, in_label))
             add(prefix, 0, total + now[blank])
             for label, value in enumerate(now):
                 if label == blank:
@@ -143,7 +145,7 @@ def _prefixes(logs: Any, blank: int, width: int) -> list[tuple[tuple[int, ...], 
                     add((*prefix, label), 1, in_blank + value)
                 else:
                     add((*prefix, label), 1, total + value)
-        ranked = sorted(following.items(), key=lambda one: -host.logaddexp(*one[1]))
+        ranked = sorted(following.items(), key=lambda one: -np.logaddexp(*one[1]))
         beams = {prefix: (ends[0], ends[1]) for prefix, ends in ranked[:width]}
-    scored = [(prefix, float(host.logaddexp(*ends))) for prefix, ends in beams.items()]
+    scored = [(prefix, float(np.logaddexp(*ends))) for prefix, ends in beams.items()]
     return sorted(scored, key=lambda one: -one[1])

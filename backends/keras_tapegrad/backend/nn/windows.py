@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as host
+import numpy as np
 from keras.src.backend import config
 from keras.src.backend.common.backend_utils import (
     check_conv_input_channels,
@@ -13,7 +13,7 @@ from keras.src.backend.common.backend_utils import (
 )
 
 import tapegrad as tg
-import tapegrad.numpy as np
+import tapegrad.numpy as tnp
 from keras_tapegrad.backend.tensors import common, convert_to_tensor
 from tapegrad.keras import ops
 
@@ -65,21 +65,21 @@ def _adaptive(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _pooled_axis(x: Any, axis: int, size: int, reduce: Callable[..., Any]) -> Any:
     length = x.shape[axis]
-    starts = host.arange(size) * length // size
-    ends = -(-(host.arange(1, size + 1) * length) // size)
+    starts = np.arange(size) * length // size
+    ends = -(-(np.arange(1, size + 1) * length) // size)
     if len({*(ends - starts).tolist()}) == 1:
-        places = starts[:, None] + host.arange(ends[0] - starts[0])
-        return reduce(np.take(x, places.astype("int32"), axis=axis), axis=axis + 1)
+        places = starts[:, None] + np.arange(ends[0] - starts[0])
+        return reduce(tnp.take(x, places.astype("int32"), axis=axis), axis=axis + 1)
     before = (slice(None),) * axis
     parts = [
         reduce(x[(*before, slice(int(start), int(end)))], axis=axis, keepdims=True)
         for start, end in zip(starts, ends)
     ]
-    return np.concatenate(parts, axis=axis)
+    return tnp.concatenate(parts, axis=axis)
 
 
-adaptive_average_pool = _adaptive(np.mean)
-adaptive_max_pool = _adaptive(np.max)
+adaptive_average_pool = _adaptive(tnp.mean)
+adaptive_max_pool = _adaptive(tnp.max)
 
 
 def conv(
@@ -163,7 +163,7 @@ def _pair(value: Any) -> tuple[int, int]:
 def _places(size: int, width: int, gap: int, step: int) -> Any:
     """Return the index of each element of each window along an axis, as [width, windows]."""
     number = (size - (width - 1) * gap - 1) // step + 1
-    return host.arange(width)[:, None] * gap + host.arange(number) * step
+    return np.arange(width)[:, None] * gap + np.arange(number) * step
 
 
 def unfold(
@@ -172,14 +172,14 @@ def unfold(
     """Return the windows of images `[batch, channels, height, width]` as columns."""
     x = convert_to_tensor(input)
     sizes, gaps, ends, steps = (_pair(one) for one in (kernel_size, dilation, padding, stride))
-    x = np.pad(x, ((0, 0), (0, 0), (ends[0], ends[0]), (ends[1], ends[1])))
+    x = tnp.pad(x, ((0, 0), (0, 0), (ends[0], ends[0]), (ends[1], ends[1])))
     batch, channels, height, width = x.shape
     rows = _places(height, sizes[0], gaps[0], steps[0])
     columns = _places(width, sizes[1], gaps[1], steps[1])
     flat = rows[:, None, :, None] * width + columns[None, :, None, :]
-    picked = np.take(np.reshape(x, (batch, channels, -1)), flat.ravel().astype("int32"), axis=2)
+    picked = tnp.take(tnp.reshape(x, (batch, channels, -1)), flat.ravel().astype("int32"), axis=2)
     count = rows.shape[1] * columns.shape[1]
-    return np.reshape(picked, (batch, channels * sizes[0] * sizes[1], count))
+    return tnp.reshape(picked, (batch, channels * sizes[0] * sizes[1], count))
 
 
 def fold(
@@ -199,9 +199,9 @@ def fold(
     rows = _places(height, sizes[0], gaps[0], steps[0])
     columns = _places(width, sizes[1], gaps[1], steps[1])
     flat = (rows[:, None, :, None] * width + columns[None, :, None, :]).ravel().astype("int32")
-    entries = np.transpose(np.reshape(x, (batch * channels, flat.size)))
+    entries = tnp.transpose(tnp.reshape(x, (batch * channels, flat.size)))
     joined = tg.math.unsorted_segment_sum(entries, flat, height * width)
-    images = np.reshape(np.transpose(joined), (batch, channels, height, width))
+    images = tnp.reshape(tnp.transpose(joined), (batch, channels, height, width))
     return images[:, :, ends[0] : height - ends[0], ends[1] : width - ends[1]]
 
 
@@ -211,9 +211,9 @@ def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") 
     if _format(data_format) == "channels_first":
         batch, depth, height, width = x.shape
         rest = depth // block_size**2
-        x = np.reshape(x, (batch, rest, block_size, block_size, height, width))
-        x = np.transpose(x, (0, 1, 4, 2, 5, 3))
-        return np.reshape(x, (batch, rest, height * block_size, width * block_size))
+        x = tnp.reshape(x, (batch, rest, block_size, block_size, height, width))
+        x = tnp.transpose(x, (0, 1, 4, 2, 5, 3))
+        return tnp.reshape(x, (batch, rest, height * block_size, width * block_size))
     return tg.nn.depth_to_space(x, block_size)
 
 
@@ -223,6 +223,6 @@ def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") 
     if _format(data_format) == "channels_first":
         batch, depth, height, width = x.shape
         sizes = (height // block_size, block_size, width // block_size, block_size)
-        x = np.transpose(np.reshape(x, (batch, depth, *sizes)), (0, 1, 3, 5, 2, 4))
-        return np.reshape(x, (batch, depth * block_size**2, sizes[0], sizes[2]))
+        x = tnp.transpose(tnp.reshape(x, (batch, depth, *sizes)), (0, 1, 3, 5, 2, 4))
+        return tnp.reshape(x, (batch, depth * block_size**2, sizes[0], sizes[2]))
     return tg.nn.space_to_depth(x, block_size)

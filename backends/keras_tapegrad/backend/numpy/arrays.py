@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.backend_utils import canonicalize_axis
+from keras.src.backend.common.backend_utils import canonicalize_axis, vectorize_impl
 from keras.src.backend.common.dtypes import result_type
 from keras.src.backend.config import floatx
 
@@ -233,7 +233,7 @@ def linspace(
     found = np.linspace(
         convert_to_tensor(start, wide),
         convert_to_tensor(stop, wide),
-        num=num,
+        num=int(num),
         endpoint=endpoint,
         retstep=retstep,
         dtype=wide,
@@ -432,6 +432,7 @@ def unique(
         return_inverse=return_inverse,
         return_counts=return_counts,
         axis=axis,
+        equal_nan=False,
     )
     values, *others = found if any(wanted) else (found,)
     kinds = [kind for kind, want in zip(("index", "inverse", "counts"), wanted) if want]
@@ -463,4 +464,4 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
 
 def vectorize(pyfunc: Any, *, excluded: Any = None, signature: Any = None) -> Any:
     """Return a function of all entries."""
-    return np.vectorize(pyfunc, excluded=excluded, signature=signature)
+    return vectorize_impl(pyfunc, tg.vmap, excluded=excluded, signature=signature)

@@ -41,7 +41,8 @@ def _floating(function: Function) -> Function:
 
     def run(x: Any) -> Any:
         x = convert_to_tensor(x)
-        return function(tg.cast(x, floating_dtype(x)))
+        dtype = floating_dtype(x)
+        return tg.cast(function(tg.cast(x, dtype)), dtype)
 
     return _named(run, function)
 
@@ -124,7 +125,6 @@ less_equal = _promoted(np.less_equal)
 not_equal = _promoted(np.not_equal)
 
 # Results are floating.
-angle = _floating(np.angle)
 arccos = _floating(np.arccos)
 arccosh = _floating(np.arccosh)
 arcsin = _floating(np.arcsin)
@@ -182,6 +182,12 @@ bitwise_xor = _promoted(np.bitwise_xor)
 bitwise_invert = bitwise_not = _same(np.bitwise_invert)
 bitwise_left_shift = left_shift = _shift(np.bitwise_left_shift)
 bitwise_right_shift = right_shift = _shift(np.bitwise_right_shift)
+
+
+def angle(x: Any) -> Any:
+    """Return the angles of complex numbers."""
+    x = convert_to_tensor(x)
+    return np.angle(tg.cast(x, floating_dtype(x)))
 
 
 def logical_not(x: Any) -> Any:
@@ -271,4 +277,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def view(x: Any, dtype: Any = None) -> Any:
     """Return the same bytes as another dtype."""
     x = convert_to_tensor(x)
-    return x if dtype is None else x.view(standardize_dtype(dtype))
+    if dtype is None or x.dtype.name == standardize_dtype(dtype):
+        return x
+    # NumPy knows bfloat16 by its type, not by its name.
+    return convert_to_tensor(x.numpy().view(tg.as_dtype(standardize_dtype(dtype)).as_numpy_dtype))
