@@ -10,8 +10,16 @@ import sys
 import zipfile
 from collections.abc import Iterable
 
-PACKAGES = {"tapegrad", "tapegrad_bench", "tapegrad_cupy", "tapegrad_numpy"}
+PACKAGES = {
+    "keras_tapegrad",
+    "keras_tapegrad.pth",
+    "tapegrad",
+    "tapegrad_bench",
+    "tapegrad_cupy",
+    "tapegrad_numpy",
+}
 DATA = {
+    "keras_tapegrad/py.typed",
     "tapegrad/py.typed",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+from importlib.util import find_spec
 from typing import Any
 
 from tapegrad.absent import absence
@@ -153,6 +155,9 @@ register_array_interface(_load_array_interface)
 
 def load(name: str) -> Any:
     """Import a namespace or a function of the package."""
+    if name == "keras" and os.environ.get("KERAS_BACKEND") == "tapegrad" and find_spec("keras"):
+        importlib.import_module("keras_tapegrad")  # adds tapegrad to the backends of Keras
+        return importlib.import_module("keras")
     if name in NAMESPACES:
         # On first use, so that `import tapegrad` stays cheap.
         return importlib.import_module(f"tapegrad.{name}")

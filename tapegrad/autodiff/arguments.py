@@ -50,6 +50,17 @@ def check_function(f: Any, name: str) -> None:
         raise ArgumentTypeError(f"{name} takes a function. Got {type(f).__name__}: {described(f)}.")
 
 
+def variable_in(leaf: Any) -> Any:
+    """Return the variable that an object of another library holds, or the leaf itself.
+
+    Such an object returns its variable from `__tapegrad_variable__`, as Keras' variables do.
+    """
+    if type(leaf) in _VALUES:
+        return leaf
+    holder = getattr(type(leaf), "__tapegrad_variable__", None)
+    return leaf if holder is None else holder(leaf)
+
+
 def check_watchable(leaf: Any, position: int) -> None:
     if type(leaf) not in _VALUES and not isinstance(leaf, _VALUES):
         raise ArgumentError(
@@ -70,7 +81,7 @@ def check_tensors(
     is the recorder that may know where the value left it.
     """
     checked = []
-    for position, leaf in enumerate(leaves):
+    for position, leaf in enumerate(map(variable_in, leaves)):
         if type(leaf) in _VALUES or isinstance(leaf, _VALUES):
             checked.append(leaf)
         elif not isinstance(leaf, list | tuple) and adapter_of(leaf) is not None:

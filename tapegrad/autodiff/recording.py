@@ -9,7 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 from tapegrad.autodiff import batching
-from tapegrad.autodiff.arguments import check_watchable, warn_few_times, warn_once
+from tapegrad.autodiff.arguments import (
+    check_watchable,
+    variable_in,
+    warn_few_times,
+    warn_once,
+)
 from tapegrad.autodiff.explain import FAILED, USED_UP
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.sweep import release
@@ -185,7 +190,7 @@ class Recording(CutLog):
 
     def watch(self, tensor: Any) -> None:
         """Watch a tensor, a variable, or all of them in a nested structure."""
-        leaves = nest.flatten(tensor)
+        leaves = [variable_in(leaf) for leaf in nest.flatten(tensor)]
         for position, leaf in enumerate(leaves):
             check_watchable(leaf, position)
         if not self._recording:

@@ -56,7 +56,7 @@ def average(
         _check_sum(np.asarray(weights), tuple(x.shape), axis)
     if w.shape != x.shape:
         w = _spread(w, x, axis)
-    kind = np.result_type(dtype_of(x), dtype_of(w), *(() if dtype_of(x).kind in "fc" else ("f8",)))
+    kind = np.result_type(dtype_of(x), dtype_of(w), *(("f8",) if dtype_of(x).kind in "biu" else ()))
     share = total(with_dtype(w, kind), axis, keepdims=keepdims)
     result = total(with_dtype(x, kind) * with_dtype(w, kind), axis, keepdims=keepdims) / share
     return (result, broadcast_to(share, tuple(result.shape))) if returned else result

@@ -1,0 +1,228 @@
+"""Convolutions, pooling and rearrangements of windows with Keras' signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras.src.backend import config
+from keras.src.backend.common.backend_utils import (
+    check_conv_input_channels,
+    check_conv_transpose_input_channels,
+)
+
+import tapegrad as tg
+import tapegrad.numpy as tnp
+from keras_tapegrad.backend.tensors import common, convert_to_tensor
+from tapegrad.keras import ops
+
+
+def _format(data_format: str | None) -> str:
+    return str(config.standardize_data_format(data_format))
+
+
+def _check_padding(padding: str) -> None:
+    if padding not in ("same", "valid"):
+        raise ValueError(f"Invalid padding '{padding}', must be 'same' or 'valid'.")
+
+
+def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(
+        inputs: Any,
+        pool_size: Any,
+        strides: Any = None,
+        padding: str = "valid",
+        data_format: str | None = None,
+    ) -> Any:
+        _check_padding(padding)
+        return function(
+            convert_to_tensor(inputs), pool_size, strides, padding, _format(data_format)
+        )
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    return run
+
+
+max_pool = _pool(ops.max_pool)
+average_pool = _pool(ops.average_pool)
+
+
+def _adaptive(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a pooling whose windows divide each axis into a number of nearly equal parts."""
+
+    def run(inputs: Any, output_size: Any, data_format: str | None = None) -> Any:
+        x = convert_to_tensor(inputs)
+        rank = x.ndim - 2
+        sizes = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
+        first = 2 if _format(data_format) == "channels_first" else 1
+        for axis, size in enumerate(sizes, first):
+            x = _pooled_axis(x, axis, int(size), reduce)
+        return x
+
+    return run
+
+
+def _pooled_axis(x: Any, axis: int, size: int, reduce: Callable[..., Any]) -> Any:
+    length = x.shape[axis]
+    starts = np.arange(size) * length // size
+    ends = -(-(np.arange(1, size + 1) * length) // size)
+    if len({*(ends - starts).tolist()}) == 1:
+        places = starts[:, None] + np.arange(ends[0] - starts[0])
+        return reduce(tnp.take(x, places.astype("int32"), axis=axis), axis=axis + 1)
+    before = (slice(None),) * axis
+    parts = [
+        reduce(x[(*before, slice(int(start), int(end)))], axis=axis, keepdims=True)
+        for start, end in zip(starts, ends)
+    ]
+    return tnp.concatenate(parts, axis=axis)
+
+
+adaptive_average_pool = _adaptive(tnp.mean)
+adaptive_max_pool = _adaptive(tnp.max)
+
+
+def conv(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve sequences, images or volumes."""
+    data_format = _format(data_format)
+    x, filters = common(convert_to_tensor(inputs), convert_to_tensor(kernel))
+    channels = x.shape[-1 if data_format == "channels_last" else 1]
+    if channels % filters.shape[-2]:
+        raise ValueError(
+            "The number of input channels must be evenly divisible by kernel's in_channels. "
+            f"Received input channels {channels} and kernel in_channels {filters.shape[-2]}. "
+        )
+    y = ops.conv(x, filters, strides, padding, data_format, dilation_rate)
+    if 0 in y.shape and 0 not in x.shape:
+        raise ValueError(
+            "The convolution operation resulted in an empty output. This can happen if the input "
+            "is too small for the given kernel size, strides, dilation rate, and padding mode. "
+            "Please check the input shape and convolution parameters."
+        )
+    return y
+
+
+def depthwise_conv(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve each channel separately."""
+    data_format = _format(data_format)
+    x, filters = common(convert_to_tensor(inputs), convert_to_tensor(kernel))
+    check_conv_input_channels(x, filters, data_format)
+    return ops.depthwise_conv(x, filters, strides, padding, data_format, dilation_rate)
+
+
+def separable_conv(
+    inputs: Any,
+    depthwise_kernel: Any,
+    pointwise_kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Convolve each channel separately, then mix the channels."""
+    y = depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate)
+    return conv(y, pointwise_kernel, data_format=data_format)
+
+
+def conv_transpose(
+    inputs: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    output_padding: Any = None,
+    data_format: str | None = None,
+    dilation_rate: Any = 1,
+) -> Any:
+    """Apply a transposed convolution."""
+    data_format = _format(data_format)
+    x, filters = common(convert_to_tensor(inputs), convert_to_tensor(kernel))
+    check_conv_transpose_input_channels(x, filters, data_format)
+    return ops.conv_transpose(
+        x, filters, strides, padding, output_padding, data_format, dilation_rate
+    )
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def _places(size: int, width: int, gap: int, step: int) -> Any:
+    """Return the index of each element of each window along an axis, as [width, windows]."""
+    number = (size - (width - 1) * gap - 1) // step + 1
+    return np.arange(width)[:, None] * gap + np.arange(number) * step
+
+
+def unfold(
+    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """Return the windows of images `[batch, channels, height, width]` as columns."""
+    x = convert_to_tensor(input)
+    sizes, gaps, ends, steps = (_pair(one) for one in (kernel_size, dilation, padding, stride))
+    x = tnp.pad(x, ((0, 0), (0, 0), (ends[0], ends[0]), (ends[1], ends[1])))
+    batch, channels, height, width = x.shape
+    rows = _places(height, sizes[0], gaps[0], steps[0])
+    columns = _places(width, sizes[1], gaps[1], steps[1])
+    flat = rows[:, None, :, None] * width + columns[None, :, None, :]
+    picked = tnp.take(tnp.reshape(x, (batch, channels, -1)), flat.ravel().astype("int32"), axis=2)
+    count = rows.shape[1] * columns.shape[1]
+    return tnp.reshape(picked, (batch, channels * sizes[0] * sizes[1], count))
+
+
+def fold(
+    x: Any,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+) -> Any:
+    """Add windows in columns to images; the transpose of `unfold`."""
+    x = convert_to_tensor(x)
+    sizes, gaps, ends, steps = (_pair(one) for one in (kernel_size, dilation, padding, stride))
+    height, width = (size + 2 * end for size, end in zip(_pair(output_size), ends))
+    batch = x.shape[0]
+    channels = x.shape[1] // (sizes[0] * sizes[1])
+    rows = _places(height, sizes[0], gaps[0], steps[0])
+    columns = _places(width, sizes[1], gaps[1], steps[1])
+    flat = (rows[:, None, :, None] * width + columns[None, :, None, :]).ravel().astype("int32")
+    entries = tnp.transpose(tnp.reshape(x, (batch * channels, flat.size)))
+    joined = tg.math.unsorted_segment_sum(entries, flat, height * width)
+    images = tnp.reshape(tnp.transpose(joined), (batch, channels, height, width))
+    return images[:, :, ends[0] : height - ends[0], ends[1] : width - ends[1]]
+
+
+def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") -> Any:
+    """Move channels into blocks of pixels."""
+    x = convert_to_tensor(x)
+    if _format(data_format) == "channels_first":
+        batch, depth, height, width = x.shape
+        rest = depth // block_size**2
+        x = tnp.reshape(x, (batch, rest, block_size, block_size, height, width))
+        x = tnp.transpose(x, (0, 1, 4, 2, 5, 3))
+        return tnp.reshape(x, (batch, rest, height * block_size, width * block_size))
+    return tg.nn.depth_to_space(x, block_size)
+
+
+def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") -> Any:
+    """Move blocks of pixels into channels."""
+    x = convert_to_tensor(x)
+    if _format(data_format) == "channels_first":
+        batch, depth, height, width = x.shape
+        sizes = (height // block_size, block_size, width // block_size, block_size)
+        x = tnp.transpose(tnp.reshape(x, (batch, depth, *sizes)), (0, 1, 3, 5, 2, 4))
+        return tnp.reshape(x, (batch, depth * block_size**2, sizes[0], sizes[2]))
+    return tg.nn.space_to_depth(x, block_size)

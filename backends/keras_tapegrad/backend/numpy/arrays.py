@@ -1,0 +1,467 @@
+"""Creation, shapes, joining, sorting and products with Keras' dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keras.src.backend.common import standardize_dtype
+from keras.src.backend.common.backend_utils import canonicalize_axis, vectorize_impl
+from keras.src.backend.common.dtypes import result_type
+from keras.src.backend.config import floatx
+
+import tapegrad as tg
+import tapegrad.numpy as np
+from keras_tapegrad.backend.tensors import (
+    axes_of,
+    common,
+    convert_to_tensor,
+    dtype_of,
+)
+
+Function = Callable[..., Any]
+
+
+def _dtype(dtype: Any) -> str:
+    return str(standardize_dtype(dtype)) if dtype is not None else floatx()
+
+
+def _on_tensor(function: Function) -> Function:
+    """Return the function of a tensor and plain arguments."""
+
+    def run(x: Any, *args: Any, **options: Any) -> Any:
+        return function(convert_to_tensor(x), *args, **options)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    return run
+
+
+diag = _on_tensor(np.diag)
+diagflat = _on_tensor(np.diagflat)
+diagonal = _on_tensor(np.diagonal)
+dsplit = _on_tensor(np.dsplit)
+fliplr = _on_tensor(np.fliplr)
+flipud = _on_tensor(np.flipud)
+hsplit = _on_tensor(np.hsplit)
+moveaxis = _on_tensor(np.moveaxis)
+ndim = _on_tensor(np.ndim)
+ravel = _on_tensor(np.ravel)
+size = _on_tensor(np.size)
+swapaxes = _on_tensor(np.swapaxes)
+tile = _on_tensor(np.tile)
+tril = _on_tensor(np.tril)
+triu = _on_tensor(np.triu)
+vsplit = _on_tensor(np.vsplit)
+
+
+def roll(x: Any, shift: Any, axis: Any = None) -> Any:
+    """Shift entries, with those beyond the end first."""
+    return np.roll(convert_to_tensor(x), shift, axis=axis)
+
+
+def broadcast_to(x: Any, shape: Any) -> Any:
+    """Repeat a tensor along axes of size 1."""
+    return np.broadcast_to(convert_to_tensor(x), tuple(shape))
+
+
+def reshape(x: Any, newshape: Any) -> Any:
+    """Return the entries in another shape."""
+    shape = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    return np.reshape(convert_to_tensor(x), shape)
+
+
+def expand_dims(x: Any, axis: Any) -> Any:
+    """Add axes of size 1."""
+    return np.expand_dims(convert_to_tensor(x), axes_of(axis))
+
+
+def squeeze(x: Any, axis: Any = None) -> Any:
+    """Remove axes of size 1."""
+    return np.squeeze(convert_to_tensor(x), axis=axes_of(axis))
+
+
+def transpose(x: Any, axes: Any = None) -> Any:
+    """Permute the axes."""
+    return np.transpose(convert_to_tensor(x), axes_of(axes))
+
+
+def flip(x: Any, axis: Any = None) -> Any:
+    """Reverse the order along axes."""
+    return np.flip(convert_to_tensor(x), axis=axes_of(axis))
+
+
+def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """Rotate by 90 degrees."""
+    array = convert_to_tensor(array)
+    if array.ndim < 2:
+        raise ValueError(
+            f"Input array must have at least 2 dimensions. Received: array.ndim={array.ndim}"
+        )
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ValueError(f"Invalid axes: {axes}. Axes must be a tuple of two different dimensions.")
+    return np.rot90(array, k=k, axes=tuple(axes))
+
+
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Repeat each entry along an axis."""
+    return np.repeat(convert_to_tensor(x), repeats, axis=axis)
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Any:
+    """Add entries at the ends of axes."""
+    options = {}
+    if constant_values is not None:
+        if mode != "constant":
+            raise ValueError(
+                "Argument `constant_values` can only be provided when `mode == 'constant'`. "
+                f"Received: mode={mode}"
+            )
+        options["constant_values"] = constant_values
+    return np.pad(convert_to_tensor(x), pad_width, mode=mode, **options)
+
+
+def meshgrid(*x: Any, indexing: str = "xy") -> Any:
+    """Return the coordinates of a grid."""
+    return np.meshgrid(*[convert_to_tensor(one) for one in x], indexing=indexing)
+
+
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """Return the coordinates of flat indices."""
+    places = convert_to_tensor(indices)
+    found = np.unravel_index(places, tuple(shape))
+    return tuple([tg.cast(part, result_type(places.dtype)) for part in found])
+
+
+# Creation.
+
+
+def array(x: Any, dtype: Any = None) -> Any:
+    """Return a tensor."""
+    return convert_to_tensor(x, dtype=dtype)
+
+
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """Return ones."""
+    return np.ones(shape, _dtype(dtype))
+
+
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """Return zeros."""
+    return np.zeros(shape, _dtype(dtype))
+
+
+empty = zeros
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """Return a tensor of one value."""
+    value = convert_to_tensor(fill_value, _dtype(dtype))
+    return np.broadcast_to(value, (shape,) if isinstance(shape, int) else tuple(shape))
+
+
+def _like(x: Any, dtype: Any) -> tuple[Any, Any]:
+    x = convert_to_tensor(x)
+    return tuple(x.shape), standardize_dtype(dtype) if dtype is not None else x.dtype
+
+
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    """Return ones of a tensor's shape."""
+    return np.ones(*_like(x, dtype))
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """Return zeros of a tensor's shape."""
+    return np.zeros(*_like(x, dtype))
+
+
+empty_like = zeros_like
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """Return one value in a tensor's shape."""
+    shape, dtype = _like(x, dtype)
+    return full(shape, fill_value, dtype)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Return ones on a diagonal."""
+    return np.eye(N, M, k=k, dtype=_dtype(dtype))
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """Return the identity matrix."""
+    return np.identity(n, dtype=_dtype(dtype))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Return ones on and below a diagonal."""
+    return np.tri(N, M, k=k, dtype=_dtype(dtype))
+
+
+def _resolved(dtype: Any, *numbers: Any, also: tuple[Any, ...] = ()) -> Any:
+    if dtype is not None:
+        return standardize_dtype(dtype)
+    return result_type(*[dtype_of(one) for one in numbers if one is not None], *also)
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    """Return evenly spaced numbers in an interval."""
+    dtype = _resolved(dtype, start, stop, step)
+    if stop is None:
+        start, stop = 0, start
+    ends = [_number(one) for one in (start, stop, 1 if step is None else step)]
+    wide = dtype if dtype not in ("float16", "bfloat16", "bool") else "float32"
+    return tg.cast(np.arange(*ends, dtype=wide), dtype)
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, int | float) else convert_to_tensor(value).numpy().item()
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return a number of evenly spaced points."""
+    dtype = _resolved(dtype, start, stop, also=(float,))
+    wide = dtype if dtype == "float64" else "float32"
+    found = np.linspace(
+        convert_to_tensor(start, wide),
+        convert_to_tensor(stop, wide),
+        num=int(num),
+        endpoint=endpoint,
+        retstep=retstep,
+        dtype=wide,
+        axis=axis,
+    )
+    if retstep:
+        return tg.cast(found[0], dtype), found[1]
+    return tg.cast(found, dtype)
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Return points that are evenly spaced in the exponent."""
+    dtype = _resolved(dtype, start, stop, also=(float,))
+    wide = dtype if dtype == "float64" else "float32"
+    exponents = linspace(start, stop, num, endpoint, dtype=wide, axis=axis)
+    return tg.cast(np.power(convert_to_tensor(base, wide), exponents), dtype)
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Return a geometric progression."""
+    dtype = _dtype(dtype)
+    ends = [convert_to_tensor(one, "float64") for one in (start, stop)]
+    return tg.cast(np.geomspace(*ends, num=num, endpoint=endpoint, axis=axis), dtype)
+
+
+def _window(function: Function) -> Function:
+    def run(x: Any, *more: Any) -> Any:
+        return tg.cast(function(int(_number(x)), *[_number(one) for one in more]), floatx())
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    return run
+
+
+bartlett = _window(np.bartlett)
+blackman = _window(np.blackman)
+hamming = _window(np.hamming)
+hanning = _window(np.hanning)
+kaiser = _window(np.kaiser)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Return the powers of x in columns."""
+    x = convert_to_tensor(x)
+    wide = result_type(x.dtype, floatx())
+    return tg.cast(np.vander(tg.cast(x, wide), N, increasing=increasing), result_type(x.dtype))
+
+
+# Joining and splitting.
+
+
+def _joined(function: Function) -> Function:
+    def run(xs: Any, **options: Any) -> Any:
+        return function(common(*[convert_to_tensor(x) for x in xs]), **options)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    return run
+
+
+_concatenate = _joined(np.concatenate)
+_stack = _joined(np.stack)
+dstack = _joined(np.dstack)
+hstack = _joined(np.hstack)
+vstack = _joined(np.vstack)
+
+
+def concatenate(xs: Any, axis: Any = 0) -> Any:
+    """Join tensors along an axis."""
+    return _concatenate(xs, axis=axes_of(axis))
+
+
+def stack(x: Any, axis: int = 0) -> Any:
+    """Join tensors along a new axis."""
+    return _stack(x, axis=axis)
+
+
+def append(x1: Any, x2: Any, axis: Any = None) -> Any:
+    """Append values."""
+    return np.append(*common(convert_to_tensor(x1), convert_to_tensor(x2)), axis=axis)
+
+
+def _sections(indices_or_sections: Any) -> Any:
+    if isinstance(indices_or_sections, int):
+        return indices_or_sections
+    if isinstance(indices_or_sections, list | tuple):
+        return [int(one) for one in indices_or_sections]
+    found = convert_to_tensor(indices_or_sections).numpy()
+    return int(found) if found.ndim == 0 else [int(one) for one in found]
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Split a tensor into equal parts, or at indices."""
+    return np.split(convert_to_tensor(x), _sections(indices_or_sections), axis=axis)
+
+
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Split a tensor into nearly equal parts."""
+    return np.array_split(convert_to_tensor(x), _sections(indices_or_sections), axis=axis)
+
+
+# Indexing and sorting.
+
+
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
+    """Return entries along an axis; negative indices count from the end."""
+    x, places = convert_to_tensor(x), convert_to_tensor(indices)
+    if x.dtype.name == "bool" and x.ndim == 0:
+        x = x[None]
+    if "int" not in places.dtype.name:
+        places = tg.cast(places, "int32")
+    return np.take(x, places, axis=axis)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int | None = None) -> Any:
+    """Return entries along an axis, with indices for each place."""
+    places = convert_to_tensor(indices)
+    if "int" not in places.dtype.name:
+        places = tg.cast(places, "int32")
+    return np.take_along_axis(convert_to_tensor(x), places, axis=axis)
+
+
+def nonzero(x: Any) -> Any:
+    """Return the places of entries that are not 0."""
+    return tuple([tg.cast(part, "int32") for part in np.nonzero(convert_to_tensor(x))])
+
+
+def sort(x: Any, axis: int | None = -1) -> Any:
+    """Sort along an axis."""
+    return np.sort(convert_to_tensor(x), axis=axis)
+
+
+def argsort(x: Any, axis: int | None = -1) -> Any:
+    """Return the places of the sorted entries."""
+    x = convert_to_tensor(x)
+    if x.dtype.name == "bool":
+        x = tg.cast(x, "uint8")
+    return tg.cast(np.argsort(x, axis=axis), "int32")
+
+
+def argpartition(x: Any, kth: int, axis: int = -1) -> Any:
+    """Return places such that the entry at `kth` is where sorting would put it."""
+    x = convert_to_tensor(x)
+    if x.dtype.name == "bool":
+        x = tg.cast(x, "uint8")
+    return tg.cast(np.argpartition(x, kth, axis), "int32")
+
+
+def digitize(x: Any, bins: Any) -> Any:
+    """Return the bin of each entry."""
+    x, edges = common(x, bins)
+    return tg.cast(np.digitize(x, edges), "int32")
+
+
+def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Any:
+    """Return where values belong in a sorted sequence."""
+    ordered = convert_to_tensor(sorted_sequence)
+    if ordered.ndim != 1:
+        raise ValueError(
+            "`searchsorted` only supports 1-D sorted sequences. You can use "
+            "`keras.ops.vectorized_map` to extend it to N-D sequences. Received: "
+            f"sorted_sequence.shape={tuple(ordered.shape)}"
+        )
+    return tg.cast(np.searchsorted(*common(ordered, values), side=side), "int32")
+
+
+def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether entries occur in another tensor."""
+    return np.isin(*common(x1, x2), assume_unique=assume_unique, invert=invert)
+
+
+def unique(
+    x: Any,
+    sorted: bool = True,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the unique entries, cut or filled up to `size`."""
+    x = convert_to_tensor(x)
+    wanted = [return_index, return_inverse, return_counts]
+    found = np.unique(
+        x,
+        return_index=return_index,
+        return_inverse=return_inverse,
+        return_counts=return_counts,
+        axis=axis,
+        equal_nan=False,
+    )
+    values, *others = found if any(wanted) else (found,)
+    kinds = [kind for kind, want in zip(("index", "inverse", "counts"), wanted) if want]
+    others = [tg.cast(part, "int32") for part in others]
+    if size is not None:
+        along = 0 if axis is None else canonicalize_axis(axis, x.ndim)
+        values = _sized(values, size, along, 0 if fill_value is None else fill_value)
+        others = [
+            part if kind == "inverse" else _sized(part, size, 0, int(kind == "index"))
+            for kind, part in zip(kinds, others)
+        ]
+    return (values, *others) if others else values
+
+
+def _sized(x: Any, size: int, axis: int, fill: Any) -> Any:
+    before = (slice(None),) * axis
+    x = x[(*before, slice(0, size))]
+    missing = size - x.shape[axis]
+    if missing <= 0:
+        return x
+    widths = [(0, missing if place == axis else 0) for place in range(x.ndim)]
+    return np.pad(x, widths, constant_values=fill)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
+    """Return differences of neighbours."""
+    return np.diff(convert_to_tensor(a), n=n, axis=axis)
+
+
+def vectorize(pyfunc: Any, *, excluded: Any = None, signature: Any = None) -> Any:
+    """Return a function of all entries."""
+    return vectorize_impl(pyfunc, tg.vmap, excluded=excluded, signature=signature)

@@ -1,0 +1,106 @@
+"""Conversion to tensors and dtypes by Keras' rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras.src import tree
+from keras.src.backend.common import KerasVariable, standardize_dtype
+from keras.src.backend.common.dtypes import result_type
+
+import tapegrad as tg
+
+
+def convert_to_tensor(
+    x: Any, dtype: Any = None, sparse: bool | None = None, ragged: bool | None = None
+) -> Any:
+    """Return `x` as a tensor, with Keras' default dtypes: float32 and int32 for Python numbers."""
+    if sparse or ragged:
+        kind = "sparse" if sparse else "ragged"
+        raise ValueError(f"`{kind}=True` is not supported with tapegrad backend")
+    wanted = None if dtype is None else standardize_dtype(dtype)
+    if isinstance(x, KerasVariable):
+        x = x.value
+    if isinstance(x, tg.Variable):
+        x = x.shared_value()
+    if tg.is_tensor(x):
+        return x if wanted is None or x.dtype.name == wanted else tg.cast(x, wanted)
+    if hasattr(x, "device") and hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray):
+        found = tg.convert_to_tensor(x)  # an array on a device
+        return found if wanted in (None, found.dtype.name) else tg.cast(found, wanted)
+    if isinstance(x, list | tuple) and _holds_tensors(x):
+        return _stacked(x, wanted)
+    if wanted is None:
+        wanted = _usual_dtype(x)
+    array = np.asarray(x)
+    if array.dtype.kind in "OSU":
+        raise ValueError(
+            f"Expected numbers for a tensor. Got {type(x).__name__} of dtype {array.dtype}: {x!r}."
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tg.constant(array if array.dtype.name == wanted else array.astype(wanted))
+
+
+def _usual_dtype(x: Any) -> str:
+    if hasattr(x, "dtype"):
+        return str(result_type(x.dtype))
+    kinds = {getattr(item, "dtype", type(item)) for item in tree.flatten(x)}
+    return str(result_type(*kinds))
+
+
+def _holds_tensors(x: Any) -> bool:
+    return any(
+        [
+            _holds_tensors(entry)
+            if isinstance(entry, list | tuple)
+            else tg.is_tensor(entry) or isinstance(entry, KerasVariable | tg.Variable)
+            for entry in x
+        ]
+    )
+
+
+def _stacked(x: Any, wanted: str | None) -> Any:
+    if wanted is None:
+        wanted = _usual_dtype([getattr(one, "dtype", one) for one in tree.flatten(x)])
+    return tg.stack([convert_to_tensor(entry, wanted) for entry in x])
+
+
+def dtype_of(x: Any) -> Any:
+    """Return the dtype of a tensor or array, or the type of a Python number, for `result_type`."""
+    if type(x) in (int, float, bool, complex):
+        return type(x) if type(x) is not bool else "bool"
+    return convert_to_tensor(x).dtype if not hasattr(x, "dtype") else x.dtype
+
+
+def common(*xs: Any, also: tuple[Any, ...] = ()) -> list[Any]:
+    """Return the values as tensors of their common dtype; Python numbers adapt to the others."""
+    xs = tuple([x if type(x) in (int, float) else convert_to_tensor(x) for x in xs])
+    dtype = result_type(*[dtype_of(x) for x in xs], *also)
+    return [convert_to_tensor(x, dtype) for x in xs]
+
+
+def cast_to(x: Any, dtype: Any) -> Any:
+    """Return a tensor, or all tensors of a list or tuple, in a dtype."""
+    if isinstance(x, list | tuple):
+        return type(x)([cast_to(part, dtype) for part in x])
+    return convert_to_tensor(x, dtype)
+
+
+def floating_dtype(x: Any) -> str:
+    """Return the dtype of functions such as sin: `floatx` for int64, as in Keras."""
+    name = standardize_dtype(x.dtype)
+    return str(standardize_dtype(None) if name == "int64" else result_type(name, float))
+
+
+def is_whole(x: Any) -> bool:
+    """Whether a tensor holds integers or booleans."""
+    name = standardize_dtype(x.dtype)
+    return "int" in name or name == "bool"
+
+
+def axes_of(axis: Any) -> Any:
+    """Return an axis as an int, or axes as a tuple of ints."""
+    if isinstance(axis, list | tuple):
+        return tuple([int(one) for one in axis])
+    return axis if axis is None else int(axis)
