@@ -232,6 +232,21 @@ def test_a_kernel_matrix_reduced_along_both_axes_is_not_stored(target: Watching)
     assert traffic(steps) == 8 * 3 * (50 + 40)
 
 
+def test_a_larger_loop_reads_costly_combinations(target: Watching) -> None:
+    """It would compute each of them as often as it has elements along the other axis."""
+
+    def function(x: Any, y: Any, z: Any) -> Any:
+        weights = tf.exp(-tf.square(x[:, None] - y[None, :]))
+        return tf.reduce_sum(weights[None] * z[:, None, :], 2)
+
+    shapes = ((50,), (40,), (30, 40))
+    tensors = [tf.constant(draw(*shape, seed=k)) for k, shape in enumerate(shapes)]
+
+    steps = steps_of(function, *tensors)
+
+    assert [step.made_of.loop.shape for step in steps] == [(50, 40), (30, 50, 40)]
+
+
 def test_what_is_stored_anyway_is_read(target: Watching) -> None:
     def function(x: Any, y: Any) -> Any:
         weights = tf.exp(-tf.square(x[:, None] - y[None, :]))

@@ -60,19 +60,29 @@ class Body:
         self._found: dict[tuple[int, Seen], Expression] = {}
         self._stages: list[LoopOutput] = []
         self._indices: dict[tuple[int, Shape], int] = {}
-        self._read_anyway = {
-            value.number
-            for place in members
-            for value, seen in plan.reads_of(place)
-            if seen == form.space and self._is_array(value)
+        self._read_anyway = self._certain_reads()
+
+    def _certain_reads(self) -> set[int]:
+        """The arrays of the size of the space that are read whatever is computed again."""
+        again = self._plan.recomputation
+        outside = {
+            value.number: value
+            for place in self._members
+            for value, seen in self._plan.reads_of(place)
+            if seen == self._form.space and self._plan.places.get(value.number) not in self._members
         }
+        found = {number for number, value in outside.items() if self._is_array(value)}
+        for value in outside.values():
+            if value.number not in found and again.is_cheap(value, self._needed, found):
+                found.update(again.sources_of(value))
+        return found
 
     def _is_array(self, value: Value) -> bool:
         """Whether a value is stored for this loop in any case."""
         place = self._plan.places.get(value.number)
         if place is None or value.number in self._needed:
             return True
-        return place not in self._members and self._plan.weights[place] is None
+        return self._plan.weights[place] is None
 
     def fused(self, made: list[Value]) -> Fused:
         """Return the group as a loop that makes these values."""

@@ -102,7 +102,8 @@ class Recomputation:
         `size` elements, by default those of the value.
         """
         is_stored = value.number in needed
-        if value.number in self.again and not is_stored:
+        is_smaller = size is not None and size > value.size
+        if value.number in self.again and not is_stored and not is_smaller:
             return True
         cost = self.costs.get(value.number)
         if cost is None or not cost.read:
@@ -120,9 +121,14 @@ class Recomputation:
             return saved >= 0 or all(
                 self._is_stored(self._value(key).number, needed) for key in cost.read
             )
-        if size is not None and size > value.size:  # computed for each element of the loop
-            return False
-        return saved > 0 and self._recomputes(cost.weight, saved // value.size)
+        # A loop computes a smaller value once for each of its own elements.
+        return saved > 0 and not is_smaller and self._recomputes(cost.weight, saved // value.size)
+
+    def sources_of(self, value: Value) -> list[int]:
+        """The arrays of about its size that are read to compute a value again."""
+        cost = self.costs.get(value.number)
+        read = () if cost is None or value.number in self.again else cost.read
+        return [n for n in read if type(n) is int and self._value(n).size >= value.size]
 
     def _bytes_of(
         self, keys: Collection[Any], needed: Collection[int] = (), read: Collection[int] = ()
