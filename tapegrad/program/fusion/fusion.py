@@ -25,10 +25,10 @@ from tapegrad.program.fusion.row_groups import (
     form_of,
     without_stages,
 )
-from tapegrad.program.fusion.row_sums import AddsRows, row_sum_of, without_row_sums
 from tapegrad.program.graph.formulas import is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
+from tapegrad.program.graph.row_sums import AddsRows, row_sum_of, without_row_sums
 from tapegrad.program.graph.windows import Windowed, window_of
 
 MOST_ARRAYS = 24

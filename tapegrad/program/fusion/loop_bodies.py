@@ -11,10 +11,10 @@ from tapegrad.core.trace.expression import Expression, array_input, constant
 from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput, Rows
 from tapegrad.program.fusion.recomputation import Recomputation
 from tapegrad.program.fusion.row_groups import Form, Seen
-from tapegrad.program.fusion.row_sums import RowSum
 from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import seen_through
+from tapegrad.program.graph.row_sums import RowSum
 from tapegrad.program.graph.windows import Windowed, windowed_through
 
 _STAGES = 1 << 20

@@ -21,12 +21,12 @@ from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
-from tapegrad.program.fusion.row_sums import AddsRows, without_row_sums
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
+from tapegrad.program.graph.row_sums import AddsRows, without_row_sums
 from tapegrad.program.graph.windows import STEADY
 
 LEAST_CALLS = 6000

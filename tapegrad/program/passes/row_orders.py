@@ -16,11 +16,11 @@ import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.program.fusion.row_sums import row_sum_of
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view
+from tapegrad.program.graph.row_sums import row_sum_of
 from tapegrad.program.graph.windows import GATHERS
 
 MOST_CALLS = 16

@@ -49,7 +49,11 @@ class Arrays:
         """Return the C type of offsets."""
         furthest = [
             sum((n - 1) * abs(s) for n, s in zip(self._g.sizes, steps))
-            for steps in (*self._g.reads, self._g.writes)
+            for steps in (
+                *self._g.reads,
+                self._g.writes,
+                *[one.steps for one in self._g.added.values()],
+            )
         ]
         backwards = any(step < 0 for steps in self._g.reads for step in steps)
         wide = backwards or max(furthest) + threads * 16 >= 2**31
