@@ -34,7 +34,7 @@ from tapegrad_cupy.kernels.copying import copies, corners, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.loops import examples as loop_examples
-from tapegrad_cupy.kernels.products import small, stack_vectors
+from tapegrad_cupy.kernels.products import narrow, small, stack_vectors
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
 from tapegrad_cupy.kernels.rows import column_launch, losses_with_gradients, normalization, rows
@@ -67,6 +67,7 @@ MODULES: tuple[ModuleType, ...] = (
     multi_copies,
     multi_norms,
     multi_updates,
+    narrow,
     normalization,
     patches,
     philox,
