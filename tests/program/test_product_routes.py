@@ -223,6 +223,18 @@ def test_stacks_of_matrices_times_vectors(
         np.testing.assert_allclose(got, (a @ x)[..., 0], rtol=1e-4, atol=1e-5)
 
 
+def test_other_stacks_are_left_to_the_library() -> None:
+    matrices, vectors = Layout((99, 8, 4), (32, 4, 1)), Layout((99, 4, 1), (4, 1, 1))
+
+    assert find_form(matrices, vectors) is not None
+    assert find_form(matrices, Layout((99, 4, 2), (8, 2, 1))) is None
+    assert find_form(matrices, Layout((99, 4, 1), (0, 1, 1))) is None  # one vector for all
+    assert find_form(Layout((99, 8, 4), (0, 4, 1)), vectors) is None  # one matrix for all
+    assert find_form(matrices, Layout((99, 4, 1), (8, 2, 1))) is None
+    few = Layout((9, 8, 4), (32, 4, 1)), Layout((9, 4, 1), (4, 1, 1))
+    assert find_form(*few) is None
+
+
 # Few columns
 
 
@@ -254,15 +266,3 @@ def test_products_with_few_columns(
 
     np.testing.assert_allclose(got[:rows], want, rtol=1e-4, atol=1e-4)
     assert np.isnan(got[rows]).all()
-
-
-def test_other_stacks_are_left_to_the_library() -> None:
-    matrices, vectors = Layout((99, 8, 4), (32, 4, 1)), Layout((99, 4, 1), (4, 1, 1))
-
-    assert find_form(matrices, vectors) is not None
-    assert find_form(matrices, Layout((99, 4, 2), (8, 2, 1))) is None
-    assert find_form(matrices, Layout((99, 4, 1), (0, 1, 1))) is None  # one vector for all
-    assert find_form(Layout((99, 8, 4), (0, 4, 1)), vectors) is None  # one matrix for all
-    assert find_form(matrices, Layout((99, 4, 1), (8, 2, 1))) is None
-    few = Layout((9, 8, 4), (32, 4, 1)), Layout((9, 4, 1), (4, 1, 1))
-    assert find_form(*few) is None
