@@ -36,7 +36,7 @@ from tapegrad_cupy.kernels.fourier import frames
 from tapegrad_cupy.kernels.indexing import gather, host_rows, scatter, searching
 from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
-from tapegrad_cupy.kernels.products import small, stack_vectors
+from tapegrad_cupy.kernels.products import narrow, small, stack_vectors
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
 from tapegrad_cupy.kernels.rows import column_launch, losses_with_gradients, normalization, rows
@@ -72,6 +72,7 @@ MODULES: tuple[ModuleType, ...] = (
     multi_copies,
     multi_norms,
     multi_updates,
+    narrow,
     normalization,
     patches,
     philox,

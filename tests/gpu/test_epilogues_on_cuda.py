@@ -179,6 +179,15 @@ def test_a_number_that_is_none_stays_one_behind_relu(dtype: Any, has_bias: bool)
     assert not np.isnan(np.delete(got, 3, axis=0)).any()
 
 
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_a_bias_of_few_columns_and_an_odd_depth(fresh_plans: None, activation: str | None) -> None:
+    a, b, bias = draw((70000, 32), "f4"), draw((32, 6), "f4", 1), draw((6,), "f4", 2)
+    check(compute(a, b, bias, None, activation), a, b, bias, None, activation)
+    a, b = draw((16384, 77), "float16"), draw((77, 512), "float16", 1)
+    bias, residual = draw((512,), "float16", 2), draw((16384, 512), "float16", 3)
+    check(compute(a, b, bias, residual, activation), a, b, bias, residual, activation)
+
+
 def test_tf32_is_used_when_asked_for_only(
     fresh_plans: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

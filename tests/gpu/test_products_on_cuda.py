@@ -227,6 +227,22 @@ def test_deep_stacks_are_added_up_in_parts(
     np.testing.assert_allclose(exact(total), want, rtol=1e-3, atol=1e-2)
 
 
+# Few columns
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("sizes", [(70001, 64, 16), (65536, 36, 5), (80000, 256, 2)])
+def test_many_rows_and_few_columns(
+    fresh_plans: None, transpose: bool, sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    a, b = draw((m, k + 4), "float32")[:, :k], draw((k, n), "float32", 1)
+    b = turn(cupy.ascontiguousarray(turn(b, transpose)), transpose)
+
+    assert products.find_narrow(a, turn(b, transpose), False, transpose) is not None
+    multiply(a, b, False, transpose)
+
+
 # Vectors
 
 

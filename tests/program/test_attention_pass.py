@@ -125,6 +125,34 @@ def test_layers_after_each_other() -> None:
     assert not ABSENT.intersection(found)
 
 
+def test_products_by_einsum() -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        weights = tf.nn.softmax(tf.einsum("bqhd,bkhd->bhqk", q, k) * SCALE)
+        return tf.einsum("bhqk,bkhd->bqhd", weights, v)
+
+    shapes = [(BATCH, n, HEADS, d) for n, d in ((QUERIES, DEPTH), (KEYS, DEPTH), (KEYS, WIDTH))]
+    found = passed(with_gradient(attention), draw(shapes=shapes))
+
+    assert found.count("attention") == found.count("attention_gradient") == 1
+    assert not ABSENT.intersection(found)
+
+
+@pytest.mark.parametrize("is_stored", [(True, False), (False, True), (True, True)])
+def test_keys_and_values_that_are_stored_by_features(is_stored: tuple[bool, bool]) -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = tf.matmul(q, k, transpose_b=not is_stored[0]) * SCALE
+        return tf.matmul(tf.nn.softmax(scores), v, transpose_b=is_stored[1])
+
+    arrays = draw()
+    for place, is_turned in zip((1, 2), is_stored):
+        if is_turned:
+            arrays[place] = np.ascontiguousarray(arrays[place].swapaxes(-1, -2))
+    found = passed(with_gradient(attention), arrays)
+
+    assert found.count("attention") == found.count("attention_gradient") == 1
+    assert not ABSENT.intersection(found)
+
+
 def lower(dtype: Any) -> Any:
     return tf.linalg.band_part(tf.ones((QUERIES, KEYS), dtype), -1, KEYS - QUERIES)
 

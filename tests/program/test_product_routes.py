@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cupy")
 
 from tapegrad_cupy.kernels.copying import corners
-from tapegrad_cupy.kernels.products import stack_vectors
+from tapegrad_cupy.kernels.products import narrow, stack_vectors
 from tapegrad_cupy.kernels.products.stack_vectors import find_form
 from tapegrad_cupy.launch.cuda_source import full_source
 from tapegrad_cupy.library_calls.product_padding import Padding, choose_padding
@@ -233,3 +233,36 @@ def test_other_stacks_are_left_to_the_library() -> None:
     assert find_form(matrices, Layout((99, 4, 1), (8, 2, 1))) is None
     few = Layout((9, 8, 4), (32, 4, 1)), Layout((9, 4, 1), (4, 1, 1))
     assert find_form(*few) is None
+
+
+# Few columns
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "leading", "transpose"),
+    [
+        (600, 64, 16, 64, False),
+        (513, 36, 5, 40, True),
+        (256, 4, 2, 4, False),
+        (7, 100, 12, 104, True),
+    ],
+)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_products_with_few_columns(
+    rows: int, depth: int, columns: int, leading: int, transpose: bool, has_bias: bool
+) -> None:
+    """The kernel of narrow.py on the host."""
+    x = draw(rows, leading).astype("float32")[:, :depth]
+    stored = draw(*((columns, depth) if transpose else (depth, columns)), seed=1).astype("float32")
+    bias = draw(columns, seed=2).astype("float32")
+    want = x @ turned(stored, transpose) + (bias if has_bias else 0)
+    text = full_source(narrow._SOURCE, C=narrow._width(columns))
+    steps = [step // 4 for step in turned(stored, transpose).strides]
+    got = np.full((rows + 1, columns), np.nan, "float32")
+    places = (x.ctypes.data, stored.ctypes.data, bias.ctypes.data if has_bias else 0)
+    numbers = (rows, columns, depth, leading, *steps)
+    blocks = -(-rows // 256)
+    launch_on_host(text, "narrow_product", blocks, 128, *places, got.ctypes.data, *numbers)
+
+    np.testing.assert_allclose(got[:rows], want, rtol=1e-4, atol=1e-4)
+    assert np.isnan(got[rows]).all()

@@ -204,9 +204,20 @@ def _is_lower(shown: np.ndarray) -> bool:
     return rows <= columns and np.array_equal(shown, np.tri(rows, columns, columns - rows, bool))
 
 
-def _is_product(call: Call, transpose_a: bool, transpose_b: bool) -> bool:
-    flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
-    return call.primitive is stack_p and len(call.reads) == 2 and call.params == flags
+def _is_product(call: Call, first: Value | None = None) -> bool:
+    """Return whether a call multiplies stacks, the first of which is not transposed."""
+    is_stack = call.primitive is stack_p and len(call.reads) == 2
+    return is_stack and not call.params["transpose_a"] and first in (None, call.reads[0])
+
+
+def _transposed(value: Value, result: Value, like: Call) -> Call:
+    """Return the call that transposes the matrices of a value."""
+    rank = len(value.shape)
+    axes = (*range(rank - 2), rank - 1, rank - 2)
+    return replace(
+        like, primitive=PRIMITIVES["permute_dims"], operands=(value,), params={"axes": axes},
+        results=(result,), aliases=True,
+    )  # fmt: skip
 
 
 @dataclass
@@ -216,6 +227,8 @@ class _Match:
     q: Value
     k: Value
     v: Value
+    stored: tuple[bool, bool]
+    """Whether the keys and the values are stored as [features, keys]."""
     y: Value
     scores: _Scores
     forward: int
@@ -238,17 +251,18 @@ class _Match:
         if found is None or product is None:
             return None
         first = uses.calls[product]
-        if not _is_product(first, False, True) or uses.only_reader(first.results[0]) is None:
+        if not _is_product(first) or uses.only_reader(first.results[0]) is None:
             return None
         readers = uses.readers(weights) or []
-        outer = [at for at in readers if _is_product(uses.calls[at], False, False)]
-        if len(outer) != 1 or uses.calls[outer[0]].reads[0] != weights:
+        outer = [at for at in readers if _is_product(uses.calls[at], weights)]
+        if len(outer) != 1:
             return None
         second = uses.calls[outer[0]]
         (q, k), v = first.reads, second.reads[1]
+        stored = (not first.params["transpose_b"], second.params["transpose_b"])
         made = found[0]
         taken = {place, product, outer[0], *made.places}
-        match = cls(q, k, v, second.results[0], made, outer[0], taken)
+        match = cls(q, k, v, stored, second.results[0], made, outer[0], taken)
         if not match._is_supported(uses) or not match._takes_gradient(weights, uses):
             return None
         return match
@@ -257,7 +271,7 @@ class _Match:
         q, k, v = self.q, self.k, self.v
         shapes = {value.shape[:-2] for value in (q, k, v)}
         dtypes = {value.dtype for value in (q, k, v, self.y)}
-        features = (q.shape[-1], v.shape[-1])
+        features = (q.shape[-1], self.y.shape[-1])
         whole = not any(width % 8 or not 0 < width <= MOST_FEATURES for width in features)
         used = [uses.calls[place] for place in self.places]
         alone = not any(call.region for call in used) and len({c.array_type for c in used}) == 1
@@ -278,7 +292,9 @@ class _Match:
         if outer is None or uses.only_reader(for_weights) != inner:
             return False
         product = uses.calls[outer]
-        if not _is_product(product, False, True) or product.reads[1] != self.v:
+        if not _is_product(product) or product.reads[1] != self.v:
+            return False
+        if product.params["transpose_b"] == self.stored[1]:
             return False
         self.t = product.reads[0]
         after = self.scores.after(gradient.results[0], uses)
@@ -301,10 +317,10 @@ class _Match:
             return False
         flags = (call.params["transpose_a"], call.params["transpose_b"])
         if of.number == weights.number:
-            known = {"v": (of, self.t, True, False)}
+            known = {"v": (of, self.t, True, False), "transposed v": (self.t, of, True, False)}
         else:
             known = {
-                "q": (of, self.k, False, False),
+                "q": (of, self.k, False, self.stored[0]),
                 "k": (of, self.q, True, False),
                 "transposed k": (self.q, of, True, False),
             }
@@ -320,32 +336,35 @@ class _Match:
         causal = self.scores.mask is not None
         params: dict[str, Any] = {"scale": self.scores.factor, "causal": causal}
         # The log-sum-exp of each query's scores, from which the gradient computes the weights.
-        kept = Value(next(numbers), self.q.shape[:-1], np.dtype("float32"))
+        kept = replace(
+            self.q, number=next(numbers), shape=self.q.shape[:-1], dtype=np.dtype("float32")
+        )
+        before: list[Call] = []
+        operands = [self.q]
+        for value, is_stored in zip((self.k, self.v), self.stored):
+            shape = (*value.shape[:-2], value.shape[-1], value.shape[-2])
+            turned = replace(value, number=next(numbers), shape=shape) if is_stored else value
+            operands.append(turned)
+            if is_stored:
+                before.append(_transposed(value, turned, like))
         made = replace(
-            like, primitive=attention_p, operands=(self.q, self.k, self.v), params=params,
+            like, primitive=attention_p, operands=tuple(operands), params=params,
             results=(self.y, kept),
         )  # fmt: skip
-        calls = {self.forward: [made]}
+        calls = {self.forward: [*before, made]}
         if self.backward is not None:
-            operands = (self.t, self.q, self.k, self.v, self.y, kept)
             results = tuple(
                 self.cotangents.get(name) or replace(value, number=next(numbers))
-                for name, value in (("q", self.q), ("k", self.k), ("v", self.v))
+                for name, value in zip("qkv", operands)
             )
             made = replace(
-                uses.calls[self.backward], primitive=attention_gradient_p, operands=operands,
-                params=params, results=results,
+                uses.calls[self.backward], primitive=attention_gradient_p,
+                operands=(self.t, *operands, self.y, kept), params=params, results=results,
             )  # fmt: skip
-            calls[self.backward] = [made, *self._transposed(made)]
+            after = [
+                _transposed(results["qkv".index(name[-1])], result, made)
+                for name, result in self.cotangents.items()
+                if name.startswith("transposed")
+            ]
+            calls[self.backward] = [made, *after]
         return calls
-
-    def _transposed(self, gradient: Call) -> Iterator[Call]:
-        """Yield the transposition of the keys' cotangent, if transposed keys were multiplied."""
-        result = self.cotangents.get("transposed k")
-        if result is not None:
-            rank = len(result.shape)
-            axes = (*range(rank - 2), rank - 1, rank - 2)
-            yield replace(
-                gradient, primitive=PRIMITIVES["permute_dims"], operands=(gradient.results[1],),
-                params={"axes": axes}, results=(result,), aliases=True,
-            )  # fmt: skip

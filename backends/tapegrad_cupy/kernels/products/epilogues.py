@@ -18,6 +18,7 @@ from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.products import products
+from tapegrad_cupy.kernels.products.narrow import NarrowProduct, find_narrow
 from tapegrad_cupy.kernels.products.products import (
     alignment_of,
     find_padding,
@@ -184,6 +185,9 @@ def _make_plan(call: _Call) -> Plan | None:
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
         if small is not None:
             return _one_launch(small, dtype, call.activation)
+    narrow = find_narrow(a, b, call.transpose_a, call.transpose_b) if matrix is None else None
+    if narrow is not None:
+        return _one_narrow(narrow, dtype, call.activation)
     padding = find_padding(a, b, first, second)
     if padding is not None:
         return _of_padded(padding, call) if padding.columns == shape[1] else None
@@ -222,6 +226,19 @@ def _one_launch(product: SmallProduct, dtype: Any, activation: str | None) -> Pl
         bias = 0 if vector is None else vector.data.ptr
         product(a.data.ptr, b.data.ptr, result.data.ptr, added, bias, number)
         return result
+
+    return run
+
+
+def _one_narrow(product: NarrowProduct, dtype: Any, activation: str | None) -> Plan:
+    """Return the plan of a product with few columns and a bias, followed by the activation."""
+    finish = None if activation is None else PRIMITIVES[activation].kernel(cupy.ndarray)
+
+    def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
+        result = cupy.ndarray(product.shape, dtype)
+        bias = 0 if vector is None else vector.data.ptr
+        product(a.data.ptr, b.data.ptr, result.data.ptr, bias)
+        return result if finish is None else finish(result)
 
     return run
 

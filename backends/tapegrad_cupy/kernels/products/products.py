@@ -17,6 +17,7 @@ from tapegrad.core.precision import TF32
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
 from tapegrad_cupy.kernels.copying.corners import in_corner, out_of_corner
+from tapegrad_cupy.kernels.products.narrow import NarrowProduct, find_narrow
 from tapegrad_cupy.kernels.products.small import SmallProduct, find_small
 from tapegrad_cupy.kernels.products.stack_vectors import StackedVectors, find_form
 from tapegrad_cupy.kernels.rows.row_launch import processors
@@ -140,6 +141,9 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     small = None if TF32["on"] else find_small(a, b, transpose_a, transpose_b, bits)
     if small is not None:
         return _one_launch(small, dtype)
+    narrow = find_narrow(a, b, transpose_a, transpose_b)
+    if narrow is not None:
+        return _added(_one_narrow(narrow, dtype))
     stacked = find_form(first, second) if dtype.name in FLOATS else None
     if stacked is not None:
         product = StackedVectors(stacked[0], dtype.name, bits)
@@ -233,6 +237,17 @@ def _one_call(product: Product, first_is_a: bool, shape: Shape, dtype: Any) -> P
         return result
 
     return run
+
+
+def _one_narrow(product: NarrowProduct, dtype: Any) -> Callable[[Any, Any], Any]:
+    """Return the function of a product with few columns: one launch of the kernel in narrow.py."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        result = _ndarray(product.shape, dtype)
+        product(a.data.ptr, b.data.ptr, result.data.ptr)
+        return result
+
+    return multiply
 
 
 def _one_stack(
