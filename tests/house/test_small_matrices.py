@@ -79,7 +79,7 @@ def test_triangular_systems(n, width, lower):
 
 
 @pytest.mark.parametrize("n", ORDERS)
-@pytest.mark.parametrize("width", [1, 5, 32])
+@pytest.mark.parametrize("width", [1, 5, 32, 70])
 def test_elimination(n, width):
     rng = np.random.default_rng(n + width)
     a, b = rng.normal(size=(3, n, n)), rng.normal(size=(3, n, width))
@@ -87,14 +87,16 @@ def test_elimination(n, width):
     if n == 1:
         a[1] = 2.0
     x = np.full((3, n, width), 7.0)
-    text = source(sources.ELIMINATION, N=small._order(n), WIDTH=small._order(width))
-    numbers = [0, 0, 0, n, width, 0, *steps(a), *steps(b)]
-    run_kernel(text, "small_elimination", [a, b, x, *numbers], 3, 32)
+    columns = small._order(min(width, 32))
+    chunks = -(-width // columns)
+    text = source(sources.ELIMINATION, N=small._order(n), WIDTH=columns)
+    numbers = [0, 0, 0, n, width, chunks, 0, *steps(a), *steps(b)]
+    run_kernel(text, "small_elimination", [a, b, x, *numbers], 3 * chunks, 32)
     np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-8, atol=1e-8)
     inverse = np.full((3, n, n), 7.0)
     text = source(sources.ELIMINATION, N=small._order(n), WIDTH=small._order(n))
     run_kernel(
-        text, "small_elimination", [a, 0, inverse, 0, 0, 0, n, n, 0, *steps(a), 0, 0, 0], 3, 32
+        text, "small_elimination", [a, 0, inverse, 0, 0, 0, n, n, 1, 0, *steps(a), 0, 0, 0], 3, 32
     )
     np.testing.assert_allclose(inverse, np.linalg.inv(a), rtol=1e-8, atol=1e-8)
 
@@ -105,7 +107,7 @@ def test_determinants(n):
     a[3, 0] = 0.0
     signs, logs, dets = np.full(4, 7.0), np.full(4, 7.0), np.full(4, 7.0)
     text = source(sources.ELIMINATION, N=small._order(n), WIDTH=0)
-    numbers = [n, 0, 0, *steps(a), 0, 0, 0]
+    numbers = [n, 0, 1, 0, *steps(a), 0, 0, 0]
     run_kernel(text, "small_elimination", [a, 0, 0, signs, logs, dets, *numbers], 4, 32)
     expected = np.linalg.slogdet(a)
     np.testing.assert_array_equal(signs, expected[0])

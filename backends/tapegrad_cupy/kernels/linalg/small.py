@@ -27,7 +27,7 @@ from tapegrad_cupy.launch.launch import Kernel, kernel_from
 Array = Any
 
 MOST = 32
-"""The largest order of a small matrix, and the most columns that elimination takes beside it."""
+"""The largest order of a small matrix, and the most columns that a block solves for."""
 
 _ORDERS = (4, 8, 16, 32)
 _REALS = {"float32": "float", "float64": "double", "complex64": "float", "complex128": "double"}
@@ -89,7 +89,7 @@ def solve_lower(
 @functools.cache
 def _elimination(dtype: str, order: int, width: int) -> Kernel:
     text = _source(ELIMINATION, dtype, N=order, WIDTH=width)
-    return kernel_from(text, "small_elimination", 6 * "P" + 9 * "q")
+    return kernel_from(text, "small_elimination", 6 * "P" + 10 * "q")
 
 
 def eliminate(
@@ -98,16 +98,19 @@ def eliminate(
     """Solve A X = B by Gaussian elimination; without `b`, B is the identity."""
     steps = (0, 0, 0) if b is None else b[2:]
     at_b = 0 if b is None else b.address
-    _elimination(x.dtype.name, _order(n), _order(width))(
-        count, 32, a.address, at_b, x.data.ptr, 0, 0, 0, n, width, conjugated, *a[2:], *steps,
-    )  # fmt: skip
+    columns = _order(min(width, MOST))
+    chunks = -(-width // columns)
+    numbers = (n, width, chunks, conjugated, *a[2:], *steps)
+    _elimination(x.dtype.name, _order(n), columns)(
+        count * chunks, 32, a.address, at_b, x.data.ptr, 0, 0, 0, *numbers
+    )
 
 
 def determinants(a: Stack, n: int, count: int, results: tuple[Array, Array, Array]) -> None:
     """Write the signs, logarithms and determinants of a stack; each result may be None."""
     targets = [0 if result is None else result.data.ptr for result in results]
     _elimination(a.array.dtype.name, _order(n), 0)(
-        count, 32, a.address, 0, 0, *targets, n, 0, 0, *a[2:], 0, 0, 0
+        count, 32, a.address, 0, 0, *targets, n, 0, 1, 0, *a[2:], 0, 0, 0
     )
 
 

@@ -117,17 +117,19 @@ extern "C" __global__ void __launch_bounds__(MATRICES * COLUMNS) small_triangula
 ELIMINATION = (
     _HELPERS
     + r"""
-// Gaussian elimination with partial pivoting; a thread has every 32nd column of [A, B]. Without
+// Gaussian elimination with partial pivoting; a thread has every 32nd column of [A, B]. Several
+// blocks share the columns of B if there are more than WIDTH, and each eliminates A. Without
 // right-hand sides (b is null) B is the identity if `x` is given. The sign and the logarithm of
 // the determinant, or the determinant itself, are written where addresses are given.
 extern "C" __global__ void __launch_bounds__(32) small_elimination(
     const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ x, T* __restrict__ signs,
-    R* __restrict__ logarithms, T* __restrict__ determinants, i64 n, i64 width, i64 conjugated,
-    i64 a_stack, i64 a_row, i64 a_column, i64 b_stack, i64 b_row, i64 b_column
+    R* __restrict__ logarithms, T* __restrict__ determinants, i64 n, i64 width, i64 chunks,
+    i64 conjugated, i64 a_stack, i64 a_row, i64 a_column, i64 b_stack, i64 b_row, i64 b_column
 ) {
     __shared__ T work[N][N + WIDTH + 1];
-    const i64 matrix = blockIdx.x;
-    const int order = (int)n, total = (int)(n + width), lane = threadIdx.x;
+    const i64 matrix = (i64)blockIdx.x / chunks, first = (i64)blockIdx.x % chunks * WIDTH;
+    const i64 own = width - first < WIDTH ? width - first : WIDTH;
+    const int order = (int)n, total = (int)(n + own), lane = threadIdx.x;
     for (int e = lane; e < order * total; e += 32) {
         const int i = e / total, j = e % total;
         T value;
@@ -135,9 +137,9 @@ extern "C" __global__ void __launch_bounds__(32) small_elimination(
             value = a[matrix * a_stack + i * a_row + j * a_column];
             if (conjugated) value = conjugate(value);
         } else if (b) {
-            value = b[matrix * b_stack + i * b_row + (j - order) * b_column];
+            value = b[matrix * b_stack + i * b_row + (first + j - order) * b_column];
         } else {
-            value = (T)(R)(i == j - order);
+            value = (T)(R)(i == first + j - order);
         }
         work[i][j] = value;
     }
@@ -175,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(32) small_elimination(
             for (int k = i + 1; k < order; ++k) sum = sum - work[i][k] * work[k][j];
             sum = sum / work[i][i];
             work[i][j] = sum;
-            x[(matrix * n + i) * width + j - order] = sum;
+            x[(matrix * n + i) * width + first + j - order] = sum;
         }
     }
     if (lane || x) return;

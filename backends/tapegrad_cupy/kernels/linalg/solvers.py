@@ -180,7 +180,7 @@ def solve(a: Array, b: Array, *, adjoint: bool) -> Array:
     if not n * width * count:
         return _new((*lead, n, width), b.dtype)
     conjugated = adjoint and a.dtype.kind == "c"
-    if n <= small.MOST and width <= small.MOST:
+    if n <= small.MOST:
         x = _new((*lead, n, width), b.dtype)
         matrices = stack_of(a, lead)
         turned = matrices.turned() if adjoint else matrices
