@@ -7,21 +7,14 @@ from typing import Any
 
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.ops.control.condition_hook import is_undecided
-from tapegrad.program.autograph.decided import note_decision
+from tapegrad.program.autograph.decided import BranchRaised, note_decision
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import Snapshot, State, chosen, chosen_state
+from tapegrad.program.autograph.taken_branch import run_taken
+from tapegrad.program.autograph.trial import Block
 from tapegrad.program.record.branches import as_truth, run_both
 from tapegrad.program.record.effects import act
 from tapegrad.program.record.recording import current_recording
-
-Block = Callable[[], None]
-
-
-class BranchRaised(BaseException):  # it never leaves the package
-    """A branch ends with an exception, which each call raises if it takes the branch.
-
-    It is no `Exception`, so that the user's handlers do not see it.
-    """
 
 
 def nothing() -> None:
@@ -34,6 +27,8 @@ def if_(condition: Any, body: Block, orelse: Block, state: State) -> None:
         (body if condition else orelse)()
         return
     note_decision()
+    if run_taken(condition, body, orelse, state):
+        return
     before = state.read()
 
     def run(block: Block) -> Snapshot | None:
