@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("cupy")
-
 import tapegrad as tf
-
-pytestmark = pytest.mark.gpu
 
 
 def newton(a):
