@@ -10,7 +10,7 @@ from tapegrad.ops.control.condition_hook import is_undecided
 from tapegrad.program.autograph.decided import BranchRaised, note_decision
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import Snapshot, State, chosen, chosen_state
-from tapegrad.program.autograph.taken_branch import run_taken
+from tapegrad.program.autograph.taken_branch import Mark, is_worth_it, run_taken
 from tapegrad.program.autograph.trial import Block
 from tapegrad.program.record.branches import as_truth, run_both
 from tapegrad.program.record.effects import act
@@ -27,9 +27,9 @@ def if_(condition: Any, body: Block, orelse: Block, state: State) -> None:
         (body if condition else orelse)()
         return
     note_decision()
-    if run_taken(condition, body, orelse, state):
-        return
-    before = state.read()
+    recording = current_recording()
+    assert recording is not None
+    before, mark = state.read(), Mark(recording)
 
     def run(block: Block) -> Snapshot | None:
         state.write(before)
@@ -44,8 +44,12 @@ def if_(condition: Any, body: Block, orelse: Block, state: State) -> None:
         raise NotConvertible("both branches raise an exception")
     if first is None or second is None:
         state.write(first or second)
-    else:
-        state.write(chosen_state(truth, first, second, state))
+        return
+    if is_worth_it(mark, truth):
+        blocks, after = (body, orelse), (first, second)
+        if run_taken(mark, truth, blocks, state, before, after):
+            return
+    state.write(chosen_state(truth, first, second, state))
 
 
 def if_expression(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:

@@ -7,7 +7,8 @@ most one round instead, for which the host reads the condition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.core.primitive.operand import as_operand
@@ -20,11 +21,10 @@ from tapegrad.ops.creation import zeros
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import UNDEFINED, Snapshot, State, is_number
-from tapegrad.program.autograph.trial import Block, is_trying, tried
+from tapegrad.program.autograph.trial import Block, is_trying
 from tapegrad.program.graph.graph import Call
 from tapegrad.program.inspect.costs import call_flops, is_product
-from tapegrad.program.record.branches import as_truth
-from tapegrad.program.record.recording import current_recording
+from tapegrad.program.record.recording import Recording, current_recording
 
 LEAST_WORK = 2_000_000
 """The least operations of a branch, on the CPU, that runs only if it is taken."""
@@ -33,24 +33,72 @@ LEAST_WORK_ON_DEVICE = 500_000_000
 """Likewise on other devices, which are faster and wait while the host reads the condition."""
 
 
-def run_taken(condition: Any, body: Block, orelse: Block, state: State) -> bool:
-    """Record branches of which only one runs; return whether that was possible and worth it."""
-    if is_trying():
+class Mark:
+    """A place in a recording, to which it can go back."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._count = len(recording.calls)
+        self._values = {v.number: v.array for v, _ in recording.known_variables()}
+        self._made = len(recording.created)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls since then."""
+        return self._recording.calls[self._count :]
+
+    @property
+    def has_made_variables(self) -> bool:
+        """Whether variables have been created since then."""
+        return len(self._recording.created) != self._made
+
+    @contextmanager
+    def going_back(self) -> Iterator[None]:
+        """Record the block instead of what was recorded since then, unless it raises."""
+        recording, calls = self._recording, self.calls
+        known = [variable for variable, _ in recording.known_variables()]
+        now = [variable.array for variable in known]
+        del recording.calls[self._count :]
+        for variable, first in recording.known_variables():
+            variable.array = self._values.get(variable.number, first)
+        try:
+            yield
+        except BaseException:
+            recording.calls[self._count :] = calls
+            for variable, array in zip(known, now, strict=True):
+                variable.array = array
+            raise
+
+
+def is_worth_it(mark: Mark, condition: Any) -> bool:
+    """Whether only the taken branch should run, of those that were recorded since a mark."""
+    calls = mark.calls
+    if is_trying() or mark.has_made_variables or any(call.effects for call in calls):
         return False
-    truth, before = as_truth(condition), state.read()
-    try:
-        first, calls = tried(body, state, before, truth)
-        second, others = tried(orelse, state, before, logical_not(truth))
-    except Exception:  # the branches are recorded again, and raise it then
-        return False
-    on_cpu = as_operand(condition).device == "cpu"
-    least = LEAST_WORK if on_cpu else LEAST_WORK_ON_DEVICE
-    if max(work_of(calls), work_of(others)) < least:
-        return False
-    carried = _carried(state, before, first, second)
+    least = LEAST_WORK if condition.device == "cpu" else LEAST_WORK_ON_DEVICE
+    return work_of(calls) >= least
+
+
+def run_taken(
+    mark: Mark,
+    truth: Any,
+    blocks: tuple[Block, Block],
+    state: State,
+    before: Snapshot,
+    after: tuple[Snapshot, Snapshot],
+) -> bool:
+    """Record branches of which only one runs; return whether that was possible.
+
+    `after` are the states after both branches, which were recorded since the mark.
+    """
+    carried = _carried(state, before, *after)
     if carried is None:
         return False
-    _Taken(state, before, carried).record(truth, body, orelse)
+    try:
+        with mark.going_back():
+            _Taken(state, before, carried).record(truth, *blocks)
+    except Exception:  # e.g. a tape in a branch that can be used once
+        return False
     return True
 
 
