@@ -270,17 +270,17 @@ def primitives_of(function, *args):
 
 
 def heavy(x, c, w):
-    scale = 1
+    scale = 1.0
     if c > 0.0:
         for _ in range(4):
             x = tf.tanh(x @ w)
         extra = tf.reduce_sum(x)
-        scale = 2
+        scale = 2.0
     elif c < -1.0:
-        return x * 3.0, 0.5
+        return x * 3.0, c
     else:
         extra = tf.cast(c, x.dtype)
-    return x * extra, scale * 1.5
+    return x * extra, scale * c
 
 
 def test_a_branch_with_much_work_runs_only_if_it_is_taken():
