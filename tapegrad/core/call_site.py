@@ -42,6 +42,11 @@ def _package_of(module: object) -> str:
     return package
 
 
+def is_of_user(frame: FrameType) -> bool:
+    """Return whether a frame runs code that is neither in tapegrad nor in a library below it."""
+    return _package_of(frame.f_globals.get("__name__")) not in _LIBRARIES
+
+
 def module_of(frame: FrameType) -> str:
     """Return the name of the module whose code a frame runs."""
     return str(frame.f_globals.get("__name__"))

@@ -38,6 +38,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("forward_backward",),
         ("outer_tape", "program_cache", "recorded_call"),
         ("loops",),
+        ("autograph",),
         ("families",),
     ),
 }

@@ -44,10 +44,20 @@ def python_blocks(text: str) -> list[tuple[int, str]]:
 def run_page(path: Path) -> int:
     """Run the blocks of a page one after the other, as a reader would; return how many."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    blocks = python_blocks(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    blocks = python_blocks(text)
+    lines = ["\n"] * (text.count("\n") + 1)
     for lines_before, block in blocks:
-        # The empty lines make a traceback show the line of the page.
-        exec(compile("\n" * lines_before + block, str(path), "exec"), names)
+        code = block.splitlines(keepends=True)
+        lines[lines_before : lines_before + len(code)] = code
+    # Recorded functions convert the source of control flow, as they find it in a notebook.
+    linecache.cache[str(path)] = len(text), None, lines, str(path)
+    try:
+        for lines_before, block in blocks:
+            # The empty lines make a traceback show the line of the page.
+            exec(compile("\n" * lines_before + block, str(path), "exec"), names)
+    finally:
+        linecache.cache.pop(str(path), None)
     return len(blocks)
 
 

@@ -265,6 +265,77 @@ def test_functions_that_are_defined_while_recording():
     check(function, (3.0,), (0.5,))
 
 
+def primitives_of(function, *args):
+    return [call.primitive.name for call in function.program(*args).recorded.calls]
+
+
+def heavy(x, c, w):
+    scale = 1.0
+    if c > 0.0:
+        for _ in range(4):
+            x = tf.tanh(x @ w)
+        extra = tf.reduce_sum(x)
+        scale = 2.0
+    elif c < -1.0:
+        return x * 3.0, c
+    else:
+        extra = tf.cast(c, x.dtype)
+    return x * extra, scale * c
+
+
+def test_a_branch_with_much_work_runs_only_if_it_is_taken():
+    rng = np.random.default_rng(0)
+    x, w = (tf.constant(rng.normal(size=(80, 80)) * 0.2) for _ in range(2))
+    compiled = check(heavy, (x, 1.0, w), (x, -0.5, w), (x, -2.0, w))
+    names = primitives_of(compiled, x, tf.constant(1.0), w)
+    assert names.count("conditional_loop") == 2
+    assert "matmul" not in names
+
+    def gradients(x, c, w):
+        with tf.GradientTape() as tape:
+            tape.watch([x, c, w])
+            y = tf.reduce_sum(heavy(x, c, w)[0] ** 2)
+        return tape.gradient(y, [x, c, w], unconnected_gradients="zero")
+
+    check(gradients, (x, 1.0, w), (x, -0.5, w), (x, -2.0, w))
+
+
+def test_a_short_branch_is_selected():
+    compiled = check(heavy, *[(tf.ones([3, 3]), c, tf.ones([3, 3])) for c in (1.0, -0.5)])
+    names = primitives_of(compiled, tf.ones([3, 3]), tf.constant(1.0), tf.ones([3, 3]))
+    assert "conditional_loop" not in names
+    assert "matmul" in names
+
+
+def test_a_step_with_much_work_in_a_branch():
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.normal(size=(64, 128)))
+
+    def trained(compiled):
+        w = tf.Variable(tf.ones([128, 128], "float64") * 0.01)
+        optimizer = tf.optimizers.SGD(0.01)
+        count = tf.Variable(0)
+
+        def step(x, accept):
+            if accept:
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(tf.tanh(x @ w) - 0.5))
+                optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+            else:
+                count.assign_add(1)
+
+        function = tf.function(step) if compiled else step
+        for accept in (True, False, True, False, False):
+            function(x, tf.constant(accept))
+        if compiled:
+            assert "conditional_loop" in primitives_of(function, x, tf.constant(True))
+        return w.numpy(), int(count)
+
+    found, wanted = trained(True), trained(False)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-10)
+    assert found[1] == wanted[1] == 3
+
+
 def test_assertions_check_each_call():
     @tf.function
     def function(x):

@@ -7,21 +7,14 @@ from typing import Any
 
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.ops.control.condition_hook import is_undecided
-from tapegrad.program.autograph.decided import note_decision
+from tapegrad.program.autograph.decided import BranchRaised, note_decision
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import Snapshot, State, chosen, chosen_state
+from tapegrad.program.autograph.taken_branch import Mark, is_worth_it, run_taken
+from tapegrad.program.autograph.trial import Block
 from tapegrad.program.record.branches import as_truth, run_both
 from tapegrad.program.record.effects import act
 from tapegrad.program.record.recording import current_recording
-
-Block = Callable[[], None]
-
-
-class BranchRaised(BaseException):  # it never leaves the package
-    """A branch ends with an exception, which each call raises if it takes the branch.
-
-    It is no `Exception`, so that the user's handlers do not see it.
-    """
 
 
 def nothing() -> None:
@@ -34,7 +27,9 @@ def if_(condition: Any, body: Block, orelse: Block, state: State) -> None:
         (body if condition else orelse)()
         return
     note_decision()
-    before = state.read()
+    recording = current_recording()
+    assert recording is not None
+    before, mark = state.read(), Mark(recording)
 
     def run(block: Block) -> Snapshot | None:
         state.write(before)
@@ -49,8 +44,12 @@ def if_(condition: Any, body: Block, orelse: Block, state: State) -> None:
         raise NotConvertible("both branches raise an exception")
     if first is None or second is None:
         state.write(first or second)
-    else:
-        state.write(chosen_state(truth, first, second, state))
+        return
+    if is_worth_it(mark, truth):
+        blocks, after = (body, orelse), (first, second)
+        if run_taken(mark, truth, blocks, state, before, after):
+            return
+    state.write(chosen_state(truth, first, second, state))
 
 
 def if_expression(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:

@@ -1,8 +1,15 @@
-"""Count the decisions that converted code has recorded."""
+"""What converted code says about its decisions."""
 
 from __future__ import annotations
 
 import threading
+
+
+class BranchRaised(BaseException):  # it never leaves the package
+    """A branch ends with an exception, which each call raises if it takes the branch.
+
+    It is no `Exception`, so that the user's handlers do not see it.
+    """
 
 
 class _Count(threading.local):

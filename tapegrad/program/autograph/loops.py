@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.primitive.operand import as_operand
-from tapegrad.core.recorder import EMPTY, using_stack
 from tapegrad.core.values.tensor import wrap
 from tapegrad.errors import RecordingError
 from tapegrad.ops.control.condition_hook import is_undecided
 from tapegrad.ops.control.control_flow import while_loop
 from tapegrad.ops.elementwise.comparison import logical_and
-from tapegrad.program.autograph.branches import Block, BranchRaised, if_, nothing
+from tapegrad.program.autograph.branches import if_, nothing
 from tapegrad.program.autograph.carried import Plan, plan_of
-from tapegrad.program.autograph.decided import note_decision
+from tapegrad.program.autograph.decided import BranchRaised, note_decision
 from tapegrad.program.autograph.source import NotConvertible
-from tapegrad.program.autograph.state import Snapshot, State
-from tapegrad.program.loops.body_recording import BodyRecording, CreatesVariables, NotOneLoop
+from tapegrad.program.autograph.state import State
+from tapegrad.program.autograph.trial import Block, tried
+from tapegrad.program.loops.body_recording import CreatesVariables
 from tapegrad.program.record.branches import as_truth
-from tapegrad.program.record.effects import without_effects
-from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import current_recording
 
 MOST_PLANS = 4
@@ -91,28 +88,6 @@ def planned(body: Block, state: State, condition: Any = None) -> Plan:
     """
     plan = plan_of(state, state.read())
     for _ in range(MOST_PLANS):
-        if plan.update(tried(body, state, plan.start, condition)):
+        if plan.update(tried(body, state, plan.start, condition)[0]):
             return plan
     raise NotConvertible("what a loop carries keeps changing its kind")
-
-
-def tried(body: Block, state: State, start: Snapshot, condition: Any = None) -> Snapshot:
-    """Run a round that is not part of the recording; return the state at its end."""
-    around = current_recording()
-    assert around is not None
-    before = state.read()
-    recording = BodyRecording(around)
-    try:
-        with using_stack(EMPTY), recorded_by(recording), without_effects():
-            if condition is not None:
-                recording.condition = wrap(as_truth(as_operand(condition)).array)
-            state.write(start)
-            body()
-            return state.read()
-    except CreatesVariables:
-        raise
-    except (NotOneLoop, BranchRaised) as error:
-        raise NotConvertible(f"a round of a loop cannot be recorded once: {error}") from error
-    finally:
-        recording.closed = True
-        state.write(before)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tapegrad.program.autograph.branches import BranchRaised
-from tapegrad.program.autograph.decided import decision_count
+from tapegrad.core.call_site import is_of_user
+from tapegrad.program.autograph.decided import BranchRaised, decision_count
 from tapegrad.program.autograph.registry import adopt, convert, converted_functions, is_converted
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.loops.body_recording import NotOneLoop
@@ -81,7 +81,8 @@ def _recorded(record: Callable[[], Made], done: Done) -> Made:
             if decision_count() == before:
                 raise
             # Eager mode does not run all the code that a recording runs, so it may not fail.
-            raise RunEagerly(f"{_place(error)}: {error!r}") from error
+            reason = "RecursionError" if isinstance(error, RecursionError) else repr(error)
+            raise RunEagerly(f"{_place(error)}: {reason}") from error
     raise RunEagerly(last)
 
 
@@ -89,8 +90,7 @@ def _place(error: BaseException) -> str:
     """Return a phrase with the last line of the user's code that an error comes from."""
     found, trace = "", error.__traceback__
     while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__"))
-        if not module.startswith("tapegrad."):
+        if is_of_user(trace.tb_frame):
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return f"its control flow cannot be recorded at {found}"

@@ -170,7 +170,7 @@ class Recording:
         self._first: dict[int, Recorded] = {}
         self._now: dict[int, Any] = {}
         """The arrays that variables have inside the recording, by the variables' numbers."""
-        self._made: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
+        self.created: dict[int, tuple[weakref.ref[Variable], Recorded, Value]] = {}
         self.initial: list[Value] = []
         """The initial values of the variables that were created here and outlive the call."""
         self.made: set[int] = set()
@@ -291,7 +291,7 @@ class Recording:
         """
         initial = self.adopted(variable.array)
         before = self.wrap(initial.array)
-        self._made[variable.number] = (weakref.ref(variable), before, initial.value)
+        self.created[variable.number] = (weakref.ref(variable), before, initial.value)
         variable.array = Recorded(before.array, before.value, self)
 
     def set_initial(self, variable: Variable, array: Array) -> bool:
@@ -300,7 +300,7 @@ class Recording:
         Variables of other recordings and those that the function did not create have none.
         """
         number = variable.number
-        if number in self._made:
+        if number in self.created:
             _slot.__set__(variable, array)
             self._now[number] = array
             self.take_made(variable)
@@ -309,7 +309,7 @@ class Recording:
 
     def known_variables(self) -> list[tuple[Variable, Recorded]]:
         """Return the live variables with their first values in this recording."""
-        made = [(reference(), before) for reference, before, _ in self._made.values()]
+        made = [(reference(), before) for reference, before, _ in self.created.values()]
         alive = [(variable, before) for variable, before in made if variable is not None]
         return [*[(v, self._first[number]) for number, v in self.variables.items()], *alive]
 
@@ -317,7 +317,7 @@ class Recording:
         """Return a variable's value at the start or at its creation, None for unknown ones."""
         if variable.number in self._first:
             return self._first[variable.number]
-        made = self._made.get(variable.number)
+        made = self.created.get(variable.number)
         return None if made is None else made[1]
 
     def adopted(self, value: Any) -> Any:
@@ -431,7 +431,7 @@ class Recording:
         """Drop arrays, which are large, and tensors; both form reference cycles."""
         self._first.clear()
         self._now.clear()
-        self._made.clear()
+        self.created.clear()
         self.outside_tensors.clear()
         self._reads.clear()
 
@@ -441,7 +441,7 @@ class Recording:
         Those that are gone are initialised again in each call. The others are live variables, whose
         current values this call and later ones read.
         """
-        for number, (reference, before, initial) in self._made.items():
+        for number, (reference, before, initial) in self.created.items():
             variable = reference()
             if variable is None:
                 self._gone[before.value.number] = initial
