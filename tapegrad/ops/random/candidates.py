@@ -24,8 +24,9 @@ def log_uniform_candidate_sampler(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draw classes below `range_max`, small ones more often, as words in the order of frequency.
 
-    Class k has the probability log(1 + 1 / (k + 1)) / log(range_max + 1). Returns the drawn classes, and how often the true and
-    the drawn classes are expected among them. Draws depend on the global generator, or on `seed`.
+    Class k has the probability log(1 + 1 / (k + 1)) / log(range_max + 1). Returns the drawn
+    classes, and how often the true and the drawn classes are expected among them. Draws depend on
+    the global generator, or on `seed`.
 
     >>> drawn, _, expected = log_uniform_candidate_sampler([[3]], 1, 4, True, 100, seed=1)
     >>> len(set(drawn.tolist())), expected.shape
