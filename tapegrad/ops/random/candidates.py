@@ -59,19 +59,20 @@ def _draw(
 
     def draws(number: int) -> np.ndarray:
         exponents = generator.random(number) * np.log1p(range_max)
-        return np.minimum(np.exp(exponents).astype(np.int64) - 1, range_max - 1)
+        found: np.ndarray = np.minimum(np.exp(exponents).astype(np.int64) - 1, range_max - 1)
+        return found
 
     if not unique:
         return draws(count), count
-    found: dict[int, None] = {}
+    kept: dict[int, None] = {}
     tries = 0
-    while len(found) < count:
+    while len(kept) < count:
         for one in draws(count).tolist():
             tries += 1
-            found[one] = None
-            if len(found) == count:
+            kept[one] = None
+            if len(kept) == count:
                 break
-    return np.array(list(found), np.int64), tries
+    return np.array(list(kept), np.int64), tries
 
 
 def _expected(
