@@ -1,6 +1,7 @@
 """TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.ops.random.candidates import log_uniform_candidate_sampler
 from tapegrad.ops.random.functions import (
     categorical,
     gamma,
@@ -34,6 +35,7 @@ __all__ = [
     "fold_in",
     "gamma",
     "get_global_generator",
+    "log_uniform_candidate_sampler",
     "normal",
     "poisson",
     "set_global_generator",

@@ -6,12 +6,13 @@ import importlib
 from typing import Any
 
 from tapegrad.absent import absence
+from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
 
-__all__ = ["autograd"]
+__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name == "autograd":
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
     raise absence("compat", name)

@@ -9,6 +9,7 @@ from typing import Any
 from tapegrad.core.values.device import device
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.data.captured import with_current_values
 from tapegrad.data.structure import own_host, to_host_tensors
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.program.record.recording_lock import working
@@ -54,7 +55,7 @@ class Call:
             raise ArgumentTypeError(
                 f"{step} takes a function. Got {type(function).__name__}: {function!r}."
             )
-        self._function = function
+        self._function = with_current_values(function)
         self._name = f"{step}({getattr(function, '__name__', type(function).__name__)})"
         self._step = step
         self._context = Context().run(_host_context)

@@ -61,7 +61,11 @@ class KeyValueTensorInitializer:
 
 
 class TextFileIndex:
-    """What a column of a file is: the whole line, or its number."""
+    """What a column of a file is: the whole line, or its number.
+
+    >>> TextFileIndex.LINE_NUMBER
+    -1
+    """
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1

@@ -71,7 +71,7 @@ CORE: Sequence[Sequence[str]] = (
     ("trace.zero_in_rules",),
     ("values.shared",),
     ("values.convert", "primitive.rule", "primitive.real_operands"),
-    ("values.variable", "values.indexed_slices"),
+    ("values.variable", "values.indexed_slices", "values.strings"),
     ("commit",),
     ("primitive.primitive",),
     ("primitive.fastpath", "primitive.operand", "primitive.index_check"),

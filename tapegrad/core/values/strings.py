@@ -164,6 +164,21 @@ def _only(text: StringTensor) -> bytes:
     return found
 
 
+def shown_texts(array: np.ndarray) -> str:
+    """Return texts as `tapegrad.print` shows them: in quotes, except for a single one.
+
+    >>> shown_texts(text_array(["a", "b"]))
+    '["a" "b"]'
+    """
+    if array.ndim == 0:
+        found: str = array.item().decode("utf-8", "replace")
+        return found
+    quoted = [
+        f'"{shown_texts(np.asarray(x))}"' if array.ndim == 1 else shown_texts(x) for x in array
+    ]
+    return f"[{' '.join(quoted)}]"
+
+
 def string_tensor(array: Any) -> StringTensor:
     """Return a string tensor of an array of bytes, or of one element of it."""
     if isinstance(array, np.ndarray):

@@ -216,7 +216,9 @@ class StringLookup(CategoryLayer):
                 f"{self._title} has no vocabulary yet. Pass one, or call adapt(data) first."
             )
         if self.invert:
-            return self._texts_at(np.asarray(read_on_host(inputs, "StringLookup"), np.int64))
+            if isinstance(inputs, Ragged):
+                return inputs.with_flat_values(self._texts_at(inputs.flat_values).array)
+            return self._texts_at(inputs)
         if isinstance(inputs, Ragged):
             flat = self._positions(text_array(inputs.flat_values))
             rows = Ragged(flat, inputs.row_lengths().tolist())
@@ -257,7 +259,8 @@ class StringLookup(CategoryLayer):
             found[others] += int(self._has_mask)
         return found.reshape(texts.shape)
 
-    def _texts_at(self, places: np.ndarray) -> StringTensor:
+    def _texts_at(self, inputs: Any) -> StringTensor:
+        places = np.asarray(read_on_host(inputs, "StringLookup"), np.int64)
         tokens = [self._encoded(one) for one in self.get_vocabulary()]
         unknown = self._encoded(self.oov_token)
         found = [tokens[k] if 0 <= k < len(tokens) else unknown for k in places.ravel().tolist()]

@@ -19,6 +19,7 @@ from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.strings import StringTensor, shown_texts
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError
@@ -132,7 +133,7 @@ class _Print:
     ) -> None:
         flat = nest.flatten(list(inputs))
         self._structure = nest.pack_sequence_as(list(inputs), [None] * len(flat))
-        self._leaves = [_PLACE if _has_value(leaf) else leaf for leaf in flat]
+        self._leaves = [_PLACE if _has_value(leaf) else _without_repr(leaf) for leaf in flat]
         self._stream = stream
         self._summarize = summarize
         self._sep = sep
@@ -150,6 +151,11 @@ class _Print:
 
 
 _PLACE = object()
+
+
+def _without_repr(leaf: Any) -> Any:
+    """Return text as it is printed, which is known when a function is recorded."""
+    return _Shown(shown_texts(leaf.array)) if isinstance(leaf, StringTensor) else leaf
 
 
 def _has_value(leaf: Any) -> bool:
