@@ -66,8 +66,11 @@ extern "C" __global__ void __launch_bounds__(256) copy_rows(
 }
 """
 
-_LONG_ROW = 64
-"""The fewest units of a row for a warp."""
+_LONG_ROW, _LONGEST_ROW = 64, 4096
+"""The fewest and the most units of a row for a warp."""
+
+_MANY_ROWS = 2048
+"""The fewest rows for which one warp each uses the whole device."""
 
 _WIDE_UNIT = 8
 """Units of so many bytes are copied one per thread."""
@@ -151,9 +154,10 @@ def _launcher(x: Array, target: Array, low_bits: int) -> Callable[[int, int], No
 
 
 def takes_warps(unit: int, sizes: Sequence[int], inner: Sequence[int]) -> bool:
-    """Return whether a warp copies each row: narrow units that are neighbours in long rows."""
-    is_long = len(sizes) > 1 and sizes[-1] >= _LONG_ROW
-    return is_long and unit < _WIDE_UNIT and all(step == 1 for step in inner)
+    """Return whether a warp copies each row: narrow units side by side in many long rows."""
+    is_long = len(sizes) > 1 and _LONG_ROW <= sizes[-1] <= _LONGEST_ROW
+    are_many = math.prod(sizes[:-1]) >= _MANY_ROWS
+    return is_long and are_many and unit < _WIDE_UNIT and all(step == 1 for step in inner)
 
 
 def _in_units(
