@@ -25,6 +25,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.building import is_waiting
+from tapegrad.program.concrete import ConcreteFunction
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
 from tapegrad.program.families.families import Families
@@ -416,6 +417,18 @@ class Function:
             return key_of(leaves, args, kwargs), leaves, args, kwargs
         except CannotRecord as error:
             raise ArgumentTypeError(f"There is no program for these arguments. {error}.") from error
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Return this function for tensors of these shapes and dtypes, or of an input_signature.
+
+        >>> import tapegrad
+        >>> double = Function(lambda x: 2 * x).get_concrete_function(tapegrad.constant([1.0]))
+        >>> double(tapegrad.constant([4.0])).tolist()
+        [8.0]
+        """
+        if not args and not kwargs and self._specs is not None:
+            args = self._specs
+        return ConcreteFunction(self, args, kwargs)
 
     def explain(self) -> Explanation:
         """Return why the function was recorded and why calls ran eagerly, as a readable table.

@@ -1,0 +1,85 @@
+"""A function for arguments of one signature, as TensorFlow's `get_concrete_function` returns it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentTypeError
+from tapegrad.program.record.signature import TensorSpec, fitted_to
+
+
+class ConcreteFunction:
+    """Calls a function with tensors of known shapes and dtypes; Python arguments are fixed.
+
+    Calls take the tensors alone, in order or by name, and must match the signature.
+
+    >>> import tapegrad
+    >>> square = tapegrad.function(lambda x, times: times * x * x)
+    >>> twice = square.get_concrete_function(TensorSpec([None], tapegrad.float32), 2)
+    >>> twice(tapegrad.constant([3.0])).tolist()
+    [18.0]
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._function = function
+        self._bound = inspect.signature(function).bind(*args, **kwargs)
+        self._bound.apply_defaults()
+        self.__name__ = getattr(function, "__name__", "function")
+
+    @property
+    def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments: a TensorSpec for each tensor, and the values of the others."""
+        args, kwargs = nest.map_structure(_spec_of, (self._bound.args, self._bound.kwargs))
+        return tuple(args), dict(kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._filled(args, kwargs)
+        return self._function(*given.args, **given.kwargs)
+
+    def _filled(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """Return all arguments, with the given tensors in the places of the specifications."""
+        fixed = self._bound.arguments
+        names = [name for name, value in fixed.items() if _has_tensors(value)]
+        if len(args) == len(fixed) != len(names):  # with the fixed arguments in their places
+            args = tuple(x for x, name in zip(args, fixed) if name in names)
+        found = dict(zip(names, args)) | dict(kwargs)
+        if len(args) + len(kwargs) != len(names) or set(found) != set(names):
+            raise ArgumentTypeError(
+                f"{self!r} takes the tensors {', '.join(names) or '(none)'}. Got {len(args)} by "
+                f"position{''.join(f', {name}' for name in kwargs)}."
+            )
+        specs = [nest.map_structure(_spec_of, fixed[name]) for name in names]
+        tensors = fitted_to(specs, tuple(found[name] for name in names))
+        return inspect.BoundArguments(self._bound.signature, fixed | dict(zip(names, tensors)))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "graph":
+            raise AttributeError(
+                "A concrete function has no TensorFlow graph. `explain()` of the function says "
+                "what was recorded and compiled."
+            )
+        raise AttributeError(f"ConcreteFunction has no attribute {name!r}.")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}: {nest.map_structure(_spec_of, value)}"
+            for name, value in self._bound.arguments.items()
+        )
+        return f"<ConcreteFunction {self.__name__}({shown})>"
+
+
+def _has_tensors(value: Any) -> bool:
+    return any(isinstance(leaf, TensorSpec | Tensor | Variable) for leaf in nest.flatten(value))
+
+
+def _spec_of(value: Any) -> Any:
+    if isinstance(value, Tensor | Variable):
+        return TensorSpec(value.shape, value.dtype)
+    return value

@@ -1,0 +1,61 @@
+"""get_concrete_function: a function for tensors of one signature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tapegrad as tf
+from tapegrad.errors import ArgumentTypeError, DTypeError, ShapeError
+
+
+@tf.function
+def scaled(x: Any, times: Any = 2, plus: Any = None) -> Any:
+    found = times * x
+    return found if plus is None else found + plus["a"]
+
+
+def test_python_arguments_are_fixed() -> None:
+    triple = scaled.get_concrete_function(tf.TensorSpec([None], tf.float32), 3)
+
+    assert triple(tf.constant([1.0, 2.0])).tolist() == [3, 6]
+    assert triple(x=tf.constant([5.0])).tolist() == [15]
+    assert triple.structured_input_signature[0][1] == 3
+    with pytest.raises(ArgumentTypeError, match=r"takes the tensors x\. Got 0 by position, times"):
+        triple(times=4)
+
+
+def test_structures_and_defaults() -> None:
+    spec = tf.TensorSpec([], tf.float32)
+    both = scaled.get_concrete_function(spec, plus={"a": spec})
+
+    assert float(both(tf.constant(1.0), plus={"a": tf.constant(0.5)})) == 2.5
+    assert repr(both).startswith("<ConcreteFunction scaled(x: TensorSpec(shape=(), dtype=float32)")
+
+
+def test_calls_must_match_the_signature() -> None:
+    double = scaled.get_concrete_function(tf.constant([1.0, 2.0]))
+
+    with pytest.raises(ShapeError, match=r"requires shape \(2,\). Got \(3,\)"):
+        double(tf.constant([1.0, 2.0, 3.0]))
+    with pytest.raises(DTypeError, match=r"requires float32\. Got int32"):
+        double(tf.constant([1, 2]))
+
+
+def test_the_input_signature_is_the_default() -> None:
+    double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None], tf.float32)])
+
+    assert double.get_concrete_function()(tf.constant([4.0])).tolist() == [8]
+
+
+def test_gradients_pass_through() -> None:
+    double = scaled.get_concrete_function(tf.TensorSpec([], tf.float32))
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = double(x) ** 2
+
+    assert float(tape.gradient(y, x)) == 24.0
+    with pytest.raises(AttributeError, match=r"no TensorFlow graph. `explain\(\)`"):
+        double.graph  # noqa: B018
