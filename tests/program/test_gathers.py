@@ -322,3 +322,16 @@ def test_only_the_selected_rows_of_a_large_table_count_as_read() -> None:
     program = forward(lambda x, i: tf.exp(tf.gather(x, i)), array(500, 16), index)
 
     assert program.cost().bytes_read == 8 * (4 * 16 + 4)
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_numbers_that_many_calls_read_are_gathered_once(width: int) -> None:
+    def function(x: Any, index: Any) -> Any:
+        rows, total = tf.gather(x, index), 0.0
+        for k in range(6):
+            total = tf.sin(total + rows * (k + 2.0))
+        return total
+
+    program = forward(function, array(7, width), places(7, 30))
+
+    assert ("gather_rows" in steps_of(program)) == (width == 1)

@@ -15,8 +15,11 @@ CACHED = 32 << 20
 SECTOR = 32
 """The bytes that are read from memory at least; shorter rows waste the rest."""
 
-MOST_READERS = 4
+MOST_READERS = 16
 """How many calls may read the rows of one gather through its index array."""
+
+MOST_OF_SHORT_ROWS = 4
+"""The same for rows that are shorter than a sector: each reader reads the longer index again."""
 
 
 def gathered_in_loops(
@@ -62,4 +65,6 @@ def _is_cheap(call: Call, readers: int) -> bool:
         return True
     table, axis = call.reads[0], call.params.get("axis", 0)
     row = prod(table.shape[axis + 1 :]) * table.dtype.itemsize
-    return readers <= MOST_READERS and (row >= SECTOR or table.nbytes <= CACHED)
+    if row >= SECTOR:
+        return readers <= MOST_READERS
+    return readers <= MOST_OF_SHORT_ROWS and table.nbytes <= CACHED
