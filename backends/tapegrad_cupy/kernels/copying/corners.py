@@ -84,10 +84,9 @@ def _copied(x: Array, rows: int, columns: int) -> Array:
     total = result.size
     index = "unsigned int" if total + 16 * THREADS < 2**32 else "i64"
     blocks = -(-total // (THREADS * (16 // size)))
-    _kernel(size, index)(
-        blocks, THREADS, x.data.ptr, result.data.ptr, outer * inner, rows, columns, height, width, inner,
-        outer_step, inner_step, x.strides[-2] // size,
-    )  # fmt: skip
+    sizes = (outer * inner, rows, columns, height, width, inner)
+    steps = (outer_step, inner_step, x.strides[-2] // size)
+    _kernel(size, index)(blocks, THREADS, x.data.ptr, result.data.ptr, *sizes, *steps)
     return result
 
 
