@@ -83,19 +83,17 @@ def _copied(x: Array, rows: int, columns: int) -> Array:
     result = cupy.ndarray((*lead, rows, columns), x.dtype)
     total = result.size
     index = "unsigned int" if total + 16 * THREADS < 2**32 else "i64"
-    launch = _launcher(size, index, -(-total // (THREADS * (16 // size))))
-    launch(
-        x.data.ptr, result.data.ptr, outer * inner, rows, columns, height, width, inner,
-        outer_step, inner_step, x.strides[-2] // size,
-    )  # fmt: skip
+    blocks = -(-total // (THREADS * (16 // size)))
+    sizes = (outer * inner, rows, columns, height, width, inner)
+    steps = (outer_step, inner_step, x.strides[-2] // size)
+    _kernel(size, index)(blocks, THREADS, x.data.ptr, result.data.ptr, *sizes, *steps)
     return result
 
 
-@functools.lru_cache(maxsize=4096)
-def _launcher(size: int, index: str, blocks: int) -> Any:
+@functools.cache
+def _kernel(size: int, index: str) -> Kernel:
     macros = _macros(size, index)
-    kernel = Kernel(lambda: compile_kernel(_SOURCE, "corner", **macros), "PPqqqqqqqqq")
-    return kernel.launcher(blocks, THREADS)
+    return Kernel(lambda: compile_kernel(_SOURCE, "corner", **macros), "PPqqqqqqqqq")
 
 
 def _macros(size: int, index: str) -> dict[str, str | int]:
