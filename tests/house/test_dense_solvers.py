@@ -168,7 +168,7 @@ LAYOUTS = [(on_host, on_host), (turned, turned), (turned, on_host), (on_host, tu
 # Kernels for complex numbers need CuPy's headers, so small matrices are real here.
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("stack", [((), ()), ((3,), (3,)), ((5, 1), (4,)), ((), (12,))])
-@pytest.mark.parametrize("width", [1, 6])
+@pytest.mark.parametrize("width", [1, 6, 30])
 def test_systems(monkeypatch, stack, width, dtype):
     if dtype == "complex128":
         monkeypatch.setattr(small, "addresses", plain_addresses)

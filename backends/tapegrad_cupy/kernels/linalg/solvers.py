@@ -94,7 +94,8 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool) -> Array
         return _solve_small_triangles(a, b, lead, lower, adjoint)
     matrices = stack_of(a, lead)
     conjugated = adjoint and a.dtype.kind == "c"
-    by_columns = _is_by_columns(b) and not conjugated
+    # Few right-hand sides are solved from the left, for which cuBLAS has special kernels.
+    by_columns = (_is_by_columns(b) or 4 * width <= n) and not conjugated
     x = _copied(b, lead, by_columns)
     if not _fits(matrices, n) or (conjugated and matrices.column != 1):
         matrices = stack_of(cupy.ascontiguousarray(a), lead)
