@@ -330,6 +330,7 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         before = [_content(x) for x in nest.flatten(args)]
+        followed = [_is_floating(x) and _is_followed(x) for x in nest.flatten(args)]
         with _without_tapes():
             value = f(*args, **kwargs)
         if any([_content(x) is not old for x, old in zip(nest.flatten(args), before, strict=True)]):
@@ -344,8 +345,8 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
 
         def pulled_back(*upstream: Any, variables: Any) -> Any:
             with TransformTape(watch_accessed_variables=False) as tape:
-                leaves = [x * 1 if _is_floating(x) else x for x in nest.flatten(args)]
-                watched = [x for x in leaves if _is_floating(x)]
+                leaves = [x * 1 if wants else x for x, wants in zip(nest.flatten(args), followed)]
+                watched = [x for x, wants in zip(leaves, followed) if wants]
                 if watched:
                     tape.watch(watched)
                 if variables:
@@ -355,7 +356,7 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
                 again, watched + list(variables), list(upstream), UnconnectedGradients.ZERO
             )
             rest = iter(grads)
-            inputs = [next(rest) if _is_floating(x) else None for x in leaves]
+            inputs = [next(rest) if wants else None for wants in followed]
             return (inputs, list(rest)) if variables else inputs
 
         return value, grad
@@ -372,6 +373,11 @@ def _content(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
     return value.tensor if batching.is_batched(value) else None
+
+
+def _is_followed(value: Any) -> bool:
+    """Whether a recorder may ask for the gradient of an operand."""
+    return getattr(batching.unwrap(value)[0], "node", None) is not None
 
 
 def _is_floating(value: Any) -> bool:

@@ -9,7 +9,8 @@ _OWN = frozenset({"tapegrad", "tapegrad_numpy", "tapegrad_cupy"})
 _ARRAY_LIBRARIES = {"cupy", "jax", "matplotlib", "numba", "numpy", "pandas", "scipy", "seaborn"}
 _ARRAY_LIBRARIES |= {"sklearn", "torch", "tqdm", "xarray"}
 """Libraries that convert what they are given; the user's line is the one that calls them."""
-_LIBRARIES = frozenset({*_OWN, *sys.stdlib_module_names, *_ARRAY_LIBRARIES})
+LIBRARIES = frozenset({*_OWN, *sys.stdlib_module_names, *_ARRAY_LIBRARIES})
+"""Packages whose code is not the user's."""
 _MOST = 10_000
 _packages: dict[object, str] = {}
 
@@ -26,7 +27,7 @@ def user_call() -> tuple[FrameType, FrameType]:
     while frame is not None:
         module = frame.f_globals.get("__name__")
         package = _packages.get(module) or _package_of(module)
-        if package not in _LIBRARIES:
+        if package not in LIBRARIES:
             return frame, called
         if outside[0] is outside[1] and package not in _OWN:
             outside = frame, called
@@ -44,7 +45,7 @@ def _package_of(module: object) -> str:
 
 def is_of_user(frame: FrameType) -> bool:
     """Return whether a frame runs code that is neither in tapegrad nor in a library below it."""
-    return _package_of(frame.f_globals.get("__name__")) not in _LIBRARIES
+    return _package_of(frame.f_globals.get("__name__")) not in LIBRARIES
 
 
 def module_of(frame: FrameType) -> str:

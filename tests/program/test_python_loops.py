@@ -342,6 +342,56 @@ def test_a_long_range_with_a_list_is_unrolled():
     check(function, (0.5,), (1.5,))
 
 
+class Sum:
+    def __init__(self):
+        self.total = 0.0
+        self.parts = []
+
+    def add(self, x):
+        self.total = self.total + x
+        self.parts.append(x)
+
+
+def test_objects_that_rounds_change_are_followed_by_unrolling():
+    def function(x):
+        total = Sum()
+        for i in tf.range(100):
+            total.add(x * tf.cast(i, tf.float32))
+        return total.total + total.parts[7]
+
+    check(function, (0.5,), (1.5,))
+
+
+def test_objects_that_branches_change():
+    def function(x):
+        total = Sum()
+        if x > 1.0:
+            total.add(x)
+        else:
+            total.add(-2.0 * x)
+        return total.total, total.parts
+
+    check(function, (0.5,), (1.5,))
+
+
+def test_methods_that_read_an_object_in_a_loop():
+    class Iteration:
+        def __init__(self):
+            self.rate = 0.5
+
+        def slope(self, x):
+            return 2.0 * x * self.rate
+
+        def run(self, x, n):
+            self.state = x
+            while n > 0:
+                self.state = self.state - self.slope(self.state) * 0.1
+                n -= 1
+            return self.state
+
+    check(Iteration().run, (1.0, 5), (2.0, 0))
+
+
 def test_prints_in_branches_and_loops(capsys):
     @tf.function
     def function(n):

@@ -81,3 +81,23 @@ def test_no_loop_computes_for_the_way_forth_and_again_for_the_way_back(arrays: l
     regions = [{call.region for call in loop.made_of.calls} for loop in loops]
     assert all(len(region) == 1 for region in regions)
     assert len(set.union(*regions)) == 2
+
+
+def test_a_loop_computes_no_gradient_of_inputs_that_no_tape_follows() -> None:
+    rng = np.random.default_rng(0)
+    w = tf.Variable(rng.normal(size=(4, 4)) * 0.2)
+    xs, h = tf.constant(rng.normal(size=(400, 2, 4))), tf.zeros([2, 4], "float64")
+
+    def run(xs: Any, h: Any) -> Any:
+        return tf.foldl(lambda h, x: tf.tanh(h @ w + x), xs, h)
+
+    def gradient(xs: Any, h: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.recompute_grad(run)(xs, h) ** 2)
+        return tape.gradient(loss, w)
+
+    compiled = tf.function(gradient)
+    np.testing.assert_allclose(compiled(xs, h), gradient(xs, h), rtol=1e-10)
+    calls = compiled.program(xs, h).recorded.calls
+    last = [call for call in calls if call.primitive.name == "counted_loop"][-1]
+    assert [value.shape for value in last.results] == [(2, 4), (4, 4)]

@@ -98,7 +98,7 @@ class _WithCounter(State):
     """The state of a statement, and the counter of a loop."""
 
     def __init__(self, state: State, first: Any) -> None:
-        self._state, self.counter = state, first
+        self._state, self.counter = state, first  # it has the containers, too
         self.names, self.is_read = [*state.names, "the counter"], [*state.is_read, False]
 
     def read(self) -> Snapshot:

@@ -81,8 +81,8 @@ def _recorded(record: Callable[[], Made], done: Done) -> Made:
             if decision_count() == before:
                 raise
             # Eager mode does not run all the code that a recording runs, so it may not fail.
-            reason = "RecursionError" if isinstance(error, RecursionError) else repr(error)
-            raise RunEagerly(f"{_place(error)}: {reason}") from error
+            shown = "RecursionError" if isinstance(error, RecursionError) else repr(error)
+            raise RunEagerly(f"{_place(error)}: {shown}") from error
     raise RunEagerly(last)
 
 

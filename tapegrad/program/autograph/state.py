@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType
 from typing import Any
 
+from tapegrad.core.call_site import LIBRARIES
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.tensor import Tensor
@@ -68,6 +70,14 @@ def _entries(container: Any) -> list[int]:
     return sorted(map(id, container)) if isinstance(container, set) else [*map(id, container)]
 
 
+def _is_plain_object(value: Any) -> bool:
+    """Whether a value is an object of a class of the user, which is no layer, model or module."""
+    if isinstance(value, type | ModuleType | FunctionType) or not hasattr(value, "__dict__"):
+        return False
+    modules = [kind.__module__ for kind in type(value).__mro__ if kind is not object]
+    return not any(name.partition(".")[0] in LIBRARIES for name in modules)
+
+
 class State:
     """Access to the variables that a statement assigns.
 
@@ -84,23 +94,43 @@ class State:
     ) -> None:
         self._get, self._put, self._containers = get, put, containers
         self.names, self.is_read = [*names], [*is_read]
+        self._attributes = {name.rpartition(".")[2] for name in names if "." in name}
 
     def read(self) -> Snapshot:
         """Return the current values."""
-        found = [one for one in self._containers() if type(one) in _CONTAINERS]
+        found = [part for one in self._containers() for part in self._parts_of(one)]
         different = {id(one): one for one in found}
-        return Snapshot(self._get(), [(one, one.copy()) for one in different.values()])
+        contents = [(one, self._copy(one)) for one in different.values()]
+        return Snapshot(self._get(), contents)
+
+    def _parts_of(self, value: Any) -> list[Any]:
+        """Return the containers that a method of a value may change."""
+        if type(value) in _CONTAINERS:
+            return [value]
+        if not _is_plain_object(value):
+            return []
+        return [vars(value), *[one for one in vars(value).values() if type(one) in _CONTAINERS]]
+
+    def _copy(self, container: Any) -> Any:
+        """Copy a container, without attributes that are variables of the statement."""
+        if not isinstance(container, dict):
+            return container.copy()
+        return {key: one for key, one in container.items() if key not in self._attributes}
 
     def write(self, snapshot: Snapshot) -> None:
         """Give the variables and the containers the values of a snapshot."""
         self._put(snapshot.values)
         for owner, copy in snapshot.contents:
-            if _entries(owner) == _entries(copy):
+            if _entries(self._copy(owner)) == _entries(copy):
                 continue
             if isinstance(owner, list):
                 owner[:] = copy
-            else:
+            elif isinstance(owner, set):
                 owner.clear()
+                owner.update(copy)
+            else:
+                for key in {*owner} - {*copy} - self._attributes:
+                    del owner[key]
                 owner.update(copy)
 
 
@@ -113,9 +143,19 @@ def chosen_state(condition: Any, first: Snapshot, second: Snapshot, state: State
     for owner, copy in first.contents:
         other = others.get(id(owner), copy)
         if _entries(copy) != _entries(other):
-            copy = chosen(condition, f"a {type(owner).__name__}", copy, other)
+            copy = _chosen_entries(condition, copy, other)
         contents.append((owner, copy))
     return Snapshot(values, contents)
+
+
+def _chosen_entries(condition: Any, first: Any, second: Any) -> Any:
+    """Return a container whose entries are those of one of two containers."""
+    name = f"an entry of a {type(first).__name__}"
+    if isinstance(first, list) and len(first) == len(second):
+        return [chosen(condition, name, a, b) for a, b in zip(first, second, strict=True)]
+    if isinstance(first, dict) and first.keys() == second.keys():
+        return {key: chosen(condition, name, first[key], second[key]) for key in first}
+    raise NotConvertible(f"the branches leave a {type(first).__name__} with different entries")
 
 
 def chosen(condition: Any, name: str, first: Any, second: Any) -> Any:

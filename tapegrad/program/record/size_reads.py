@@ -27,7 +27,7 @@ CONVERTERS = frozenset({
 })  # fmt: skip
 """Functions that return sizes as tensors, whose values cannot be followed."""
 
-MANY_ROUNDS = 32
+MANY_ROUNDS = 64
 """The least rounds of a `for` statement over a tensor that is converted to be recorded once."""
 
 _tensor_length: Any = Tensor.__len__
