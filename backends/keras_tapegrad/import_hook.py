@@ -99,7 +99,6 @@ class _AddBranch(ast.NodeTransformer):
             node.elts.append(ast.Constant(NAME))
         return node
 
-
     def visit_Dict(self, node: ast.Dict) -> Any:
         """Add an entry to the tables of tests that have one for each backend with gradients."""
         names = [key.value for key in node.keys if isinstance(key, ast.Constant)]
