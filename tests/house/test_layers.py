@@ -101,6 +101,8 @@ FOREIGN: dict[str, set[str]] = {
     "tapegrad.keras.saving.tensor_file": {"ml_dtypes"},
     # Optional: image files need Pillow.
     "tapegrad.keras.utils.pillow": {"PIL"},
+    # Optional: with KERAS_BACKEND=tapegrad, `tapegrad.keras` is real Keras.
+    "tapegrad.lazy": {"keras", "keras_tapegrad"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.
     "tapegrad.scipy.sparse.linalg.direct": {"scipy", "cupy", "cupyx"},
     # Functions without a gradient are SciPy's.
