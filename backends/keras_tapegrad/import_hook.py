@@ -85,10 +85,10 @@ class _AddBranch(ast.NodeTransformer):
     """Repeats each branch for NumPy's backend with the names of this one."""
 
     def visit_If(self, node: ast.If) -> Any:  # the name that ast looks for
-        self.generic_visit(node)
         if not _compares_with(node.test, _MODEL):
-            return node
+            return self.generic_visit(node)
         for_this = _Rename().visit(copy.deepcopy(node))
+        node.orelse = [self.visit(one) for one in node.orelse]
         for_this.orelse = [node]
         return for_this
 

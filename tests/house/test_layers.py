@@ -104,6 +104,8 @@ FOREIGN: dict[str, set[str]] = {
     # Optional: image files need Pillow.
     "tapegrad.io.images": {"PIL"},
     "tapegrad.keras.utils.pillow": {"PIL"},
+    # Optional: with KERAS_BACKEND=tapegrad, `tapegrad.keras` is real Keras.
+    "tapegrad.lazy": {"keras", "keras_tapegrad"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.
     "tapegrad.scipy.sparse.linalg.direct": {"scipy", "cupy", "cupyx"},
     # Functions without a gradient are SciPy's.

@@ -8,6 +8,9 @@ from tests.house.sources import ROOT
 
 problems = runpy.run_path(str(ROOT / "ci" / "wheel_contents.py"))["problems"]
 GOOD = [
+    "keras_tapegrad/__init__.py",
+    "keras_tapegrad/py.typed",
+    "keras_tapegrad.pth",
     "tapegrad/__init__.py",
     "tapegrad/py.typed",
     "tapegrad/demo/digits.npz",

@@ -29,6 +29,7 @@ from keras_tapegrad.backend.rnn import (
     lstm,
     rnn,
 )
+from keras_tapegrad.backend.signatures import without_annotations
 
 __all__ = [
     "IS_THREAD_SAFE",
@@ -61,6 +62,8 @@ __all__ = [
     "shape",
     "vectorized_map",
 ]
+
+without_annotations(core, image, linalg, math, nn, numpy)
 
 # `tapegrad.keras` is Keras itself with this backend. The imports above have set it to the embedded
 # namespace; the next use imports Keras.

@@ -183,9 +183,9 @@ def unstack(x: Any, num: int | None = None, axis: int = 0) -> Any:
     return tg.unstack(convert_to_tensor(x), num, axis)
 
 
-def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose gradient is the second result of `fun`."""
-    return tg.custom_gradient(fun)
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose gradient is the second result of `f`."""
+    return tg.custom_gradient(f)
 
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -115,7 +115,8 @@ tg.register_tensor_conversion_function(Variable, lambda variable: variable.value
 
 def convert_to_numpy(x: Any) -> Any:
     """Return a copy as a NumPy array."""
-    return np.array(x if isinstance(x, np.ndarray) else convert_to_tensor(x))
+    is_here = tg.is_tensor(x) or isinstance(x, KerasVariable | tg.Variable)
+    return convert_to_tensor(x).numpy() if is_here else np.array(x)
 
 
 def is_tensor(x: Any) -> bool:

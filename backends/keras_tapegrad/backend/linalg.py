@@ -8,6 +8,7 @@ from typing import Any
 from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
+import tapegrad.numpy as np
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor, is_whole
 from tapegrad.keras import ops
 from tapegrad.numpy import linalg as matrices
@@ -45,10 +46,24 @@ def inv(a: Any) -> Any:
 
 
 def lu_factor(a: Any) -> Any:
-    """Return the LU decomposition in one matrix, and the pivots as LAPACK counts them."""
-    from tapegrad.scipy import linalg as more  # on first use, because few programs need it
-
-    return tuple(more.lu_factor(convert_to_tensor(a)))
+    """Return the LU decomposition in one matrix, and the row that each step swaps with its own."""
+    x = convert_to_tensor(a)
+    rows, columns = x.shape[-2:]
+    numbers = np.arange(rows)
+    swaps = []
+    for step in range(min(rows, columns)):
+        found = np.argmax(np.abs(x[..., step:, step]), axis=-1) + step
+        swaps.append(tg.cast(found, "int32"))
+        partner = found[..., None]
+        order = np.where(numbers == step, partner, np.where(numbers == partner, step, numbers))
+        x = np.take_along_axis(x, order[..., None], axis=-2)
+        if step + 1 == rows:
+            break
+        factors = x[..., step + 1 :, step : step + 1] / x[..., step : step + 1, step : step + 1]
+        rest = x[..., step + 1 :, step + 1 :] - factors * x[..., step : step + 1, step + 1 :]
+        below = np.concatenate([x[..., step + 1 :, :step], factors, rest], axis=-1)
+        x = np.concatenate([x[..., : step + 1, :], below], axis=-2)
+    return x, np.stack(swaps, axis=-1)
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:

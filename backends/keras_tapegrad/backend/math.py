@@ -84,6 +84,11 @@ def _pair(x: Any) -> tuple[Any, Any]:
     return real, imag
 
 
+def _get_complex_tensor_from_tuple(x: Any) -> Any:
+    """Return complex numbers from a pair; Keras' own functions call this."""
+    return tg.complex(*_pair(x))
+
+
 def fft(x: Any) -> Any:
     """Return the Fourier transform along the last axis, as a pair."""
     return ops.fft(_pair(x))
@@ -169,19 +174,21 @@ def istft(
     window: Any = "hann",
     center: bool = True,
 ) -> Any:
-    """Return the inverse of `stft`: the overlapping windows, added and divided by their weights."""
+    """Return the inverse of `stft`: the sum of overlapping windows."""
     real, imag = _pair(x)
-    taper = _window(window, sequence_length, fft_length, real.dtype)
-    frames = irfft((real, imag), fft_length) * taper
+    frames = irfft((real, imag), fft_length)
+    if window is not None:
+        taper = _window(window, sequence_length, fft_length, real.dtype)
+        # The sum of all windows that overlap at a place, far from the ends.
+        shares = np.zeros(sequence_stride, taper.dtype)
+        np.add.at(shares, np.arange(fft_length) % sequence_stride, taper**2)
+        frames = frames * (taper / shares[np.arange(fft_length) % sequence_stride])
     number = frames.shape[-2]
     size = fft_length + sequence_stride * (number - 1)
     places = np.arange(number)[:, None] * sequence_stride + np.arange(fft_length)
-    weights = np.zeros(size, taper.dtype)
-    np.add.at(weights, places, np.broadcast_to(taper**2, places.shape))
     flat = tg.reshape(frames, (-1, number * fft_length))
     joined = tg.math.unsorted_segment_sum(tg.transpose(flat), places.ravel().astype("int32"), size)
-    signal = tg.transpose(joined) / np.where(weights > 1e-10, weights, 1.0)
-    signal = tg.reshape(signal, (*frames.shape[:-2], size))
+    signal = tg.reshape(tg.transpose(joined), (*frames.shape[:-2], size))
     start = fft_length // 2 if center else 0
     if length is not None:
         return signal[..., start : start + length]

@@ -123,7 +123,7 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
         return x
     if rate >= 1.0:
         return tg.zeros_like(x)
-    shape = x.shape if noise_shape is None else noise_shape
-    sizes = [x.shape[axis] if size is None else size for axis, size in enumerate(shape)]
-    keeps = draws.stateless_uniform(tuple(sizes), _seed(seed)) >= rate
-    return tg.where(keeps, x / (1.0 - rate), tg.zeros([], x.dtype))
+    sizes = None
+    if noise_shape is not None:
+        sizes = [x.shape[axis] if n is None else n for axis, n in enumerate(noise_shape)]
+    return tg.nn.stateless_dropout(x, rate, _seed(seed), noise_shape=sizes)

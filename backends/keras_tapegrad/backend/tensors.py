@@ -43,10 +43,18 @@ def convert_to_tensor(
 
 
 def _usual_dtype(x: Any) -> str:
+    return str(result_type(*{_kind_of(item) for item in tree.flatten(x)}))
+
+
+def _kind_of(x: Any) -> Any:
+    """Return the dtype of an array, or the class of a Python number, for `result_type`.
+
+    Sizes are of subclasses of int and float while a function is recorded.
+    """
     if hasattr(x, "dtype"):
-        return str(result_type(x.dtype))
-    kinds = {getattr(item, "dtype", type(item)) for item in tree.flatten(x)}
-    return str(result_type(*kinds))
+        return x.dtype
+    kinds = [kind for kind in (bool, int, float, complex) if isinstance(x, kind)]
+    return kinds[0] if kinds else type(x)
 
 
 def _holds_tensors(x: Any) -> bool:
@@ -62,22 +70,25 @@ def _holds_tensors(x: Any) -> bool:
 
 def _stacked(x: Any, wanted: str | None) -> Any:
     if wanted is None:
-        wanted = _usual_dtype([getattr(one, "dtype", one) for one in tree.flatten(x)])
+        wanted = _usual_dtype(x)
     return tg.stack([convert_to_tensor(entry, wanted) for entry in x])
 
 
 def dtype_of(x: Any) -> Any:
-    """Return the dtype of a tensor or array, or the type of a Python number, for `result_type`."""
-    if type(x) in (int, float, bool, complex):
-        return type(x) if type(x) is not bool else "bool"
-    return convert_to_tensor(x).dtype if not hasattr(x, "dtype") else x.dtype
+    """Return the dtype of a value, or the type of a Python number, for `result_type`."""
+    is_known = hasattr(x, "dtype") or isinstance(x, int | float | complex)
+    return _kind_of(x) if is_known else convert_to_tensor(x).dtype
 
 
 def common(*xs: Any, also: tuple[Any, ...] = ()) -> list[Any]:
     """Return the values as tensors of their common dtype; Python numbers adapt to the others."""
-    xs = tuple([x if type(x) in (int, float) else convert_to_tensor(x) for x in xs])
+    xs = tuple([x if _is_number(x) else convert_to_tensor(x) for x in xs])
     dtype = result_type(*[dtype_of(x) for x in xs], *also)
     return [convert_to_tensor(x, dtype) for x in xs]
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and not hasattr(x, "dtype")
 
 
 def cast_to(x: Any, dtype: Any) -> Any:

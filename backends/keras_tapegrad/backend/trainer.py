@@ -111,7 +111,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
             **more,
         )
 
-    @traceback_utils.filter_traceback
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]  # Keras has no types
     def fit(
         self,
         x: Any = None,
@@ -137,7 +137,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         if most and most < epochs:
             warnings.warn(f"Limiting epochs to {most}", stacklevel=2)
             epochs = most
-        self._eval_epoch_iterator = None
+        self._eval_epoch_iterator: Any = None
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
                 (x, y, sample_weight), validation_split=validation_split
@@ -215,7 +215,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
             _use_cached_eval_dataset=True,
         )
 
-    @traceback_utils.filter_traceback
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]  # Keras has no types
     def evaluate(
         self,
         x: Any = None,
@@ -233,7 +233,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         is_cached = kwargs.pop("_use_cached_eval_dataset", False)
         if kwargs:
             raise ValueError(f"Arguments not recognized: {kwargs}")
-        batches = (
+        batches: Any = (
             self._eval_epoch_iterator
             if is_cached
             else EpochIterator(
@@ -264,7 +264,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         callbacks.on_test_end(logs)
         return logs if return_dict else self._flatten_metrics_in_order(logs)
 
-    @traceback_utils.filter_traceback
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]  # Keras has no types
     def predict(
         self,
         x: Any,

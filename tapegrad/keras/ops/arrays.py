@@ -5,12 +5,16 @@ Fourier transforms take and return complex numbers as pairs of real and imaginar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.ops.creation import ones_like
 from tapegrad.ops.elementwise.complex_numbers import complex as complex_of, imag, real
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.fourier.transforms import (
     fftn,
@@ -23,7 +27,7 @@ from tapegrad.ops.indexing.functions import index_update
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.linalg.solve import cholesky_solve, triangular_solve
 from tapegrad.ops.reduction.functions import reduce_max
-from tapegrad.ops.shape.functions import broadcast_to
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 from tapegrad.ops.shape.joining import stack
 
 
@@ -77,20 +81,26 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
     return index_update(x, places, block)
 
 
-def _segments(kind: str) -> Callable[..., Any]:
+def _segments(kind: str, empty: float | None = None) -> Callable[..., Any]:
     reduce = getattr(segment_functions, f"unsorted_segment_{kind}")
 
     def run(data: Any, segment_ids: Any, num_segments: Any = None, sorted: bool = False) -> Any:
         ids = as_operand(segment_ids)
         number = int(reduce_max(ids)) + 1 if num_segments is None else num_segments
-        return reduce(data, ids, number)
+        found = reduce(data, ids, number)
+        if empty is None or not as_dtype(found.dtype).is_floating:
+            return found
+        # As in Keras; TensorFlow returns the smallest or largest finite number.
+        sizes = segment_functions.unsorted_segment_sum(ones_like(ids), ids, number)
+        is_empty = reshape(sizes == 0, (number,) + (1,) * (len(found.shape) - 1))
+        return where(is_empty, empty, found)
 
     run.__doc__ = f"Return the {kind} of each segment. Without num_segments, read it from the ids."
     return run
 
 
-segment_max = _segments("max")
-segment_min = _segments("min")
+segment_max = _segments("max", -math.inf)
+segment_min = _segments("min", math.inf)
 segment_prod = _segments("prod")
 segment_sum = _segments("sum")
 

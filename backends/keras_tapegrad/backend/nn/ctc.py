@@ -126,7 +126,8 @@ def _beam_search(x: Any, lengths: Any, width: int, top: int, mask_index: int | N
 def _prefixes(logs: Any, blank: int, width: int) -> list[tuple[tuple[int, ...], float]]:
     """Return label sequences and log probabilities, the most probable first."""
     none = -np.inf
-    beams = {(): (0.0, none)}  # the log probabilities of ending in a blank, and in a label
+    beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, none)}
+    # The log probabilities of ending in a blank, and in a label
     for now in logs:
         following: dict[tuple[int, ...], list[float]] = {}
 
@@ -145,7 +146,7 @@ def _prefixes(logs: Any, blank: int, width: int) -> list[tuple[tuple[int, ...], 
                     add((*prefix, label), 1, in_blank + value)
                 else:
                     add((*prefix, label), 1, total + value)
-        ranked = sorted(following.items(), key=lambda one: -np.logaddexp(*one[1]))
+        ranked = sorted(following.items(), key=lambda one: -np.logaddexp(one[1][0], one[1][1]))
         beams = {prefix: (ends[0], ends[1]) for prefix, ends in ranked[:width]}
     scored = [(prefix, float(np.logaddexp(*ends))) for prefix, ends in beams.items()]
     return sorted(scored, key=lambda one: -one[1])

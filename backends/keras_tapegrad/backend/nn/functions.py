@@ -114,7 +114,7 @@ def moments(x: Any, axes: Any, keepdims: bool = False, synchronized: bool = Fals
     x = convert_to_tensor(x)
     dtype = x.dtype.name
     wide = tg.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
-    found = tg.nn.moments(wide, axes_of(axes), keepdims=keepdims)
+    found = [*tg.nn.moments(wide, axes_of(axes), keepdims=keepdims)]
     if dtype == "float16":
         found = [np.clip(part, -65504.0, 65504.0) for part in found]
     return tuple([tg.cast(part, dtype) for part in found])
@@ -161,9 +161,10 @@ def dot_product_attention(
     flash_attention: bool | None = None,
     attn_logits_soft_cap: float | None = None,
 ) -> Any:
-    """Return dot-product attention over `[batch, length, heads, depth]`."""
-    if flash_attention:
-        raise ValueError("Flash attention is not supported in tapegrad backend.")
+    """Return dot-product attention over `[batch, length, heads, depth]`.
+
+    `flash_attention` is ignored: the kernel depends on the device and the sizes.
+    """
     xs = [convert_to_tensor(x) for x in (query, key, value)]
     if any([x.ndim != 4 for x in xs]):
         raise ValueError(

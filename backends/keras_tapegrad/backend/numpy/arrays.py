@@ -12,6 +12,7 @@ from keras.src.backend.config import floatx
 
 import tapegrad as tg
 import tapegrad.numpy as np
+from keras_tapegrad.backend.signatures import declared
 from keras_tapegrad.backend.tensors import (
     axes_of,
     common,
@@ -26,32 +27,32 @@ def _dtype(dtype: Any) -> str:
     return str(standardize_dtype(dtype)) if dtype is not None else floatx()
 
 
-def _on_tensor(function: Function) -> Function:
+def _on_tensor(function: Function, *required: str, **defaults: Any) -> Function:
     """Return the function of a tensor and plain arguments."""
 
     def run(x: Any, *args: Any, **options: Any) -> Any:
         return function(convert_to_tensor(x), *args, **options)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    return run
+    return declared(run, "x", *required, **defaults)
 
 
-diag = _on_tensor(np.diag)
-diagflat = _on_tensor(np.diagflat)
-diagonal = _on_tensor(np.diagonal)
-dsplit = _on_tensor(np.dsplit)
+diag = _on_tensor(np.diag, k=0)
+diagflat = _on_tensor(np.diagflat, k=0)
+diagonal = _on_tensor(np.diagonal, offset=0, axis1=0, axis2=1)
+dsplit = _on_tensor(np.dsplit, "indices_or_sections")
 fliplr = _on_tensor(np.fliplr)
 flipud = _on_tensor(np.flipud)
-hsplit = _on_tensor(np.hsplit)
-moveaxis = _on_tensor(np.moveaxis)
+hsplit = _on_tensor(np.hsplit, "indices_or_sections")
+moveaxis = _on_tensor(np.moveaxis, "source", "destination")
 ndim = _on_tensor(np.ndim)
 ravel = _on_tensor(np.ravel)
 size = _on_tensor(np.size)
-swapaxes = _on_tensor(np.swapaxes)
-tile = _on_tensor(np.tile)
-tril = _on_tensor(np.tril)
-triu = _on_tensor(np.triu)
-vsplit = _on_tensor(np.vsplit)
+swapaxes = _on_tensor(np.swapaxes, "axis1", "axis2")
+tile = _on_tensor(np.tile, "repeats")
+tril = _on_tensor(np.tril, k=0)
+triu = _on_tensor(np.triu, k=0)
+vsplit = _on_tensor(np.vsplit, "indices_or_sections")
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
@@ -265,23 +266,23 @@ def geomspace(
 ) -> Any:
     """Return a geometric progression."""
     dtype = _dtype(dtype)
-    ends = [convert_to_tensor(one, "float64") for one in (start, stop)]
-    return tg.cast(np.geomspace(*ends, num=num, endpoint=endpoint, axis=axis), dtype)
+    first, last = (convert_to_tensor(one, "float64") for one in (start, stop))
+    return tg.cast(np.geomspace(first, last, num=num, endpoint=endpoint, axis=axis), dtype)
 
 
-def _window(function: Function) -> Function:
+def _window(function: Function, *more_required: str) -> Function:
     def run(x: Any, *more: Any) -> Any:
         return tg.cast(function(int(_number(x)), *[_number(one) for one in more]), floatx())
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    return run
+    return declared(run, "x", *more_required)
 
 
 bartlett = _window(np.bartlett)
 blackman = _window(np.blackman)
 hamming = _window(np.hamming)
 hanning = _window(np.hanning)
-kaiser = _window(np.kaiser)
+kaiser = _window(np.kaiser, "beta")
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
@@ -299,7 +300,7 @@ def _joined(function: Function) -> Function:
         return function(common(*[convert_to_tensor(x) for x in xs]), **options)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    return run
+    return declared(run, "xs")
 
 
 _concatenate = _joined(np.concatenate)
@@ -321,7 +322,8 @@ def stack(x: Any, axis: int = 0) -> Any:
 
 def append(x1: Any, x2: Any, axis: Any = None) -> Any:
     """Append values."""
-    return np.append(*common(convert_to_tensor(x1), convert_to_tensor(x2)), axis=axis)
+    x1, x2 = common(convert_to_tensor(x1), convert_to_tensor(x2))
+    return np.append(x1, x2, axis=axis)
 
 
 def _sections(indices_or_sections: Any) -> Any:
@@ -405,12 +407,14 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Any:
             "`keras.ops.vectorized_map` to extend it to N-D sequences. Received: "
             f"sorted_sequence.shape={tuple(ordered.shape)}"
         )
-    return tg.cast(np.searchsorted(*common(ordered, values), side=side), "int32")
+    ordered, wanted = common(ordered, values)
+    return tg.cast(np.searchsorted(ordered, wanted, side=side), "int32")
 
 
 def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether entries occur in another tensor."""
-    return np.isin(*common(x1, x2), assume_unique=assume_unique, invert=invert)
+    x1, x2 = common(x1, x2)
+    return np.isin(x1, x2, assume_unique=assume_unique, invert=invert)
 
 
 def unique(

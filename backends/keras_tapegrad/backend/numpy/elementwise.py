@@ -90,7 +90,7 @@ def _logical(function: Function) -> Function:
     return _named(run, function)
 
 
-def _shift(function: Function) -> Function:
+def _bits(function: Function) -> Function:
     def run(x: Any, y: Any) -> Any:
         return function(*common(x, y))
 
@@ -176,12 +176,12 @@ mod = _promoted(np.mod, no_bool=True)
 multiply = _promoted(np.multiply)
 power = _promoted(np.power)
 subtract = _promoted(np.subtract)
-bitwise_and = _promoted(np.bitwise_and)
-bitwise_or = _promoted(np.bitwise_or)
-bitwise_xor = _promoted(np.bitwise_xor)
+bitwise_and = _bits(np.bitwise_and)
+bitwise_or = _bits(np.bitwise_or)
+bitwise_xor = _bits(np.bitwise_xor)
 bitwise_invert = bitwise_not = _same(np.bitwise_invert)
-bitwise_left_shift = left_shift = _shift(np.bitwise_left_shift)
-bitwise_right_shift = right_shift = _shift(np.bitwise_right_shift)
+bitwise_left_shift = left_shift = _bits(np.bitwise_left_shift)
+bitwise_right_shift = right_shift = _bits(np.bitwise_right_shift)
 
 
 def angle(x: Any) -> Any:
@@ -249,14 +249,16 @@ def allclose(
     x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Whether all entries are close."""
-    return np.allclose(*common(x1, x2), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    x1, x2 = common(x1, x2)
+    return np.allclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 def isclose(
     x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Whether entries are close."""
-    return np.isclose(*common(x1, x2), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    x1, x2 = common(x1, x2)
+    return np.isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:

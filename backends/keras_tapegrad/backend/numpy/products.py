@@ -10,6 +10,7 @@ from keras.src.backend.common.dtypes import result_type
 import tapegrad as tg
 import tapegrad.numpy as np
 from keras_tapegrad.backend.numpy.elementwise import wide_dtype
+from keras_tapegrad.backend.signatures import declared
 from keras_tapegrad.backend.tensors import axes_of, common, convert_to_tensor
 
 Function = Callable[..., Any]
@@ -20,7 +21,7 @@ def _product(function: Function) -> Function:
         return function(*common(convert_to_tensor(x1), convert_to_tensor(x2)), **options)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    return run
+    return declared(run, "x1", "x2")
 
 
 dot = _product(np.dot)

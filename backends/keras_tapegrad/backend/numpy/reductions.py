@@ -24,9 +24,9 @@ def summed_dtype(name: str) -> str:
 
 
 def _sums(function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         x = convert_to_tensor(x)
-        dtype = dtype or summed_dtype(x.dtype.name)
+        dtype = summed_dtype(x.dtype.name)
         y = function(tg.cast(x, dtype), axis=axes_of(axis), keepdims=keepdims)
         return tg.cast(y, dtype)
 
@@ -35,9 +35,16 @@ def _sums(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 sum = _sums(np.sum)
-prod = _sums(np.prod)
 nansum = _sums(np.nansum)
 nanprod = _sums(np.nanprod)
+_prod = _sums(np.prod)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    """Return the product along axes."""
+    x = convert_to_tensor(x, dtype)
+    found = _prod(x, axis, keepdims)
+    return found if dtype is None else tg.cast(found, x.dtype)
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,49 @@
+"""Classify handwritten digits with real Keras on tapegrad: `pip install 'tapegrad[keras]'`.
+
+KERAS_BACKEND=tapegrad python examples/keras_digits.py
+
+Nothing in the program below the first import names tapegrad.
+"""
+
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "tapegrad")
+import keras
+from keras import layers
+
+import keras_tapegrad  # noqa: F401  # not needed where tapegrad is installed from a wheel
+from tapegrad.demo.digits import load_digits
+
+
+def build_model() -> keras.Model:
+    inputs = keras.Input((8, 8, 1))
+    x = layers.Conv2D(16, 3, padding="same", use_bias=False)(inputs)
+    x = layers.BatchNormalization()(x)
+    x = layers.ReLU()(x)
+    x = layers.MaxPooling2D()(x)
+    x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
+    x = layers.Flatten()(x)
+    x = layers.Dropout(0.3)(x)
+    return keras.Model(inputs, layers.Dense(10)(x))
+
+
+def main(epochs: int = 10) -> float:
+    """Train, and return the accuracy on the test images."""
+    keras.utils.set_random_seed(0)
+    train_images, train_labels, test_images, test_labels = load_digits()
+    train_images = train_images.reshape(-1, 8, 8, 1)
+    test_images = test_images.reshape(-1, 8, 8, 1)
+    model = build_model()
+    model.compile(
+        optimizer=keras.optimizers.Adam(3e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    model.fit(train_images, train_labels, batch_size=64, epochs=epochs, verbose=2)
+    _, accuracy = model.evaluate(test_images, test_labels, verbose=0)
+    print(f"accuracy on {len(test_images)} test images: {accuracy:.3f}")
+    return float(accuracy)
+
+
+if __name__ == "__main__":
+    main()
