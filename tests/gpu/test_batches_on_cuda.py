@@ -25,8 +25,8 @@ from tapegrad_zoo.measure import find
 from tapegrad_zoo.row import ARRAY_TOLERANCE
 
 ROWS = {
-    "packed": 64,
-    "in order": MOST_PACKED // 64,
+    "tiny": 64,
+    "packed": MOST_PACKED // 128,
     "overlapped": 2 * LEAST_OVERLAPPED // 64,
     "in pieces": 2 * MOST_AT_ONCE // 64,
 }

@@ -21,6 +21,7 @@ from tapegrad_cupy.runtime.host_to_device import (
     LEAST_OVERLAPPED,
     MOST_KEPT,
     MOST_PACKED,
+    MOST_PACKS,
     place_batch,
     place_gathered,
     release_buffers,
@@ -156,11 +157,14 @@ def device_of(home: Any) -> Device:
     return found
 
 
-SIZES = {"packed": 100, "in order": MOST_PACKED // 8 + 5, "overlapped": LEAST_OVERLAPPED // 4}
+SIZES = {"tiny": 100, "packed": MOST_PACKED // 32, "overlapped": LEAST_OVERLAPPED // 4}
 
 
+@pytest.mark.parametrize("as_one", [True, False])
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-def test_each_step_reads_its_batch_although_the_host_overwrites_it(home: Stream, size: int) -> None:
+def test_each_step_reads_its_batch_although_the_host_overwrites_it(
+    home: Stream, size: int, as_one: bool
+) -> None:
     x, y = np.empty(size, "float64"), np.empty((3, size), "int32").T
     found: list[tuple[float, float, int, int]] = []
 
@@ -180,7 +184,7 @@ def test_each_step_reads_its_batch_although_the_host_overwrites_it(home: Stream,
 
     for k in range(40):
         x[...], y[...] = k + 0.5, -k
-        home.add(step(place_batch([x, y], True)))  # the arrays are released here
+        home.add(step(place_batch([x, y], as_one)))  # the arrays are released here
         x[...], y[...] = -1, 99
     home.synchronize()
 
@@ -238,9 +242,9 @@ def test_few_buffers_are_kept_for_other_sizes(home: Stream) -> None:
 
 def test_small_batches_take_one_copy_and_others_one_per_array(home: Stream) -> None:
     counts = []
-    for size in (10, MOST_PACKED, LEAST_OVERLAPPED):
+    for size, as_one in ((10, True), (10, False), (LEAST_OVERLAPPED, True)):
         before = device_of(home).copies
-        arrays = place_batch([np.zeros(size, "uint8"), np.ones((2, 3)), np.array(7)], True)
+        arrays = place_batch([np.zeros(size, "uint8"), np.ones((2, 3)), np.array(7)], as_one)
         counts.append(device_of(home).copies - before)
         home.synchronize()
         assert read(arrays[1]).tolist() == [[1.0] * 3] * 2
@@ -301,3 +305,33 @@ def test_without_page_locked_memory_ordinary_memory_serves(
     home.synchronize()
 
     assert read(array).tolist() == list(range(7))
+
+
+def test_small_batches_are_the_same_arrays_again_unless_something_holds_them(home: Stream) -> None:
+    values = [np.zeros((4, 3)), np.arange(5)]
+    first = place_batch(values, True)
+    addresses = [array.data.ptr for array in first]
+    view = first[1][1:]
+    del first
+
+    second = place_batch([values[0], values[1] + 10], True)
+    home.synchronize()
+    assert [array.data.ptr for array in second] != addresses
+    assert read(view).tolist() == [1, 2, 3, 4]
+    again = [array.data.ptr for array in second]
+    del second
+
+    assert [array.data.ptr for array in place_batch(values, True)] == again
+    home.synchronize()
+    assert read(view).tolist() == [1, 2, 3, 4]
+
+
+def test_many_kinds_of_small_batches_are_forgotten(home: Stream) -> None:
+    kept = []
+    for size in range(1, 2 * MOST_PACKS):
+        kept += place_batch([np.full(size, size, "uint8")], True)
+    (uploads,) = host_to_device._uploads.values()
+
+    assert len(uploads._packs) <= MOST_PACKS
+    home.synchronize()
+    assert [read(array).max() for array in kept] == list(range(1, 2 * MOST_PACKS))

@@ -35,11 +35,11 @@ HostArray = np.ndarray
 MOST_AT_ONCE = 4 * 2**20
 """Bytes of an array up to which one thread copies it to page-locked memory."""
 
-MOST_PACKED = 64 * 1024
-"""The most bytes of a batch that is one block of memory: an array that is kept keeps the block."""
-
 LEAST_OVERLAPPED = 256 * 1024
 """Bytes of a batch from which a stream of its own saves more than its events cost."""
+
+MOST_PACKED = LEAST_OVERLAPPED - 1
+"""The most bytes of a batch that is one block of memory: an array that is kept keeps the block."""
 
 MOST_OVERLAPPED = 256 * 2**20
 """The most bytes of a batch whose memory is kept for later batches."""
@@ -50,8 +50,14 @@ MOST_KEPT = 16
 MOST_WATCHED = 64
 """The most buffers in use that are watched; those that are held for longest are given up."""
 
-SLOTS = 16
-"""Page-locked copies of a small batch: how many steps the host may be ahead of the device."""
+SLOTS = (4, 16)
+"""The least and the most page-locked copies of a small batch: the steps that the host may be ahead.
+
+There are fewer of larger batches, so that all copies stay in a cache of the host.
+"""
+
+CACHED = 2**20
+"""Bytes of all page-locked copies of a small batch, if there are more than the least."""
 
 MOST_PACKS = 32
 """The most kinds of small batches that have page-locked memory."""
@@ -71,8 +77,10 @@ class Pack:
         sizes = [aligned(_nbytes(shape, dtype)) for shape, dtype in kinds]
         self._kinds, self._stream, self._total = kinds, stream, sum(sizes)
         self._offsets = [sum(sizes[:k]) for k in range(len(sizes))]
-        pinned = pinned_memory(SLOTS * self._total)
-        starts = [slot * self._total for slot in range(SLOTS)]
+        least, most = SLOTS
+        count = max(least, min(most, CACHED // self._total)) // 2 * 2
+        pinned = pinned_memory(count * self._total)
+        starts = [slot * self._total for slot in range(count)]
         self._sources = [pinned.ctypes.data + start for start in starts]
         self._slots = [
             [
@@ -98,8 +106,9 @@ class Pack:
 
     def send(self, values: Sequence[HostArray]) -> list[Array]:
         """Return a copy of the arrays on the device."""
-        slot, self._turn = self._turn, (self._turn + 1) % SLOTS
-        half, place = divmod(slot, SLOTS // 2)
+        count = len(self._slots)
+        slot, self._turn = self._turn, (self._turn + 1) % count
+        half, place = divmod(slot, count // 2)
         if place == 0 and self._events[half] is not None:
             self._events[half].synchronize()
         for view, value in zip(self._slots[slot], values, strict=True):
@@ -107,7 +116,7 @@ class Pack:
         if why_not_counted() or reference_counts(self._watched) != self._alone:
             self._make_arrays()
         copy_async(self._target, self._sources[slot], self._total, self._stream)
-        if place == SLOTS // 2 - 1:
+        if place == count // 2 - 1:
             self._events[half] = recorded_event(self._stream)
         return [*self._arrays]
 

@@ -24,7 +24,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 ALIGNMENT = 256
 """Arrays in one block of memory begin at multiples of this number, as kernels expect it."""
 
-_FIRST_RING = 4 * 2**20
+_FIRST_RING = 2**20
 _LARGE_RING = 64 * 2**20
 """Rings hold four of the largest arrays up to this size, and two beyond it."""
 
