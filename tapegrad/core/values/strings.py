@@ -16,7 +16,6 @@ from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import (
     TextFoundError,
     read_on_host,
-    register_tensor_conversion_function,
     to_tensor,
 )
 from tapegrad.core.values.dtypes import StringDType, is_text_type, string
@@ -282,8 +281,10 @@ def text_or_raise(value: Any, dtype: Any, error: Exception) -> StringTensor:
     return StringTensor(text_array(value))
 
 
-def to_any_tensor(value: Any, dtype: Any = None) -> Any:
+def to_any_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
     """Return `value` as a tensor; text becomes a string tensor.
+
+    `like` sets the device and perhaps the dtype of numbers.
 
     >>> to_any_tensor("a").numpy(), to_any_tensor(1.0).dtype.name
     (b'a', 'float32')
@@ -291,15 +292,9 @@ def to_any_tensor(value: Any, dtype: Any = None) -> Any:
     if type(value) is StringTensor:
         return value
     try:
-        return to_tensor(value, dtype)
+        return to_tensor(value, dtype, like)
     except (TextFoundError, ArgumentTypeError) as error:
         return text_or_raise(value, dtype, error)
 
 
-def _as_text(value: Any) -> StringTensor:
-    return StringTensor(text_array(value))
-
-
-register_tensor_conversion_function(str, _as_text)
-register_tensor_conversion_function(bytes, _as_text)
 nest.LEAF_TYPES.add(StringTensor)
