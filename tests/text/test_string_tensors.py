@@ -32,6 +32,34 @@ def test_text_becomes_bytes(make, given):
     assert tf.is_tensor(found)
 
 
+class Column:
+    """A column of a data frame, as far as text needs it."""
+
+    def __init__(self, values):
+        self._values = np.array(values, object)
+        self.dtype, self.shape = self._values.dtype, self._values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values
+
+    def __len__(self):
+        return len(self._values)
+
+
+def test_columns_of_data_frames_are_text():
+    column = Column(WORDS)
+
+    assert tf.constant(column).tolist() == BYTES
+    data = tf.data.Dataset.from_tensor_slices({"word": column, "x": [0, 1, 2, 3]})
+    assert [row["word"] for row in data.as_numpy_iterator()] == BYTES
+    layer = tf.keras.layers.TextVectorization(output_mode="count")
+    layer.adapt(column)
+    assert layer.get_vocabulary(False) == ["é", "words", "some"]
+    model = tf.keras.Sequential([layer, tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(column, np.zeros((4, 1)), verbose=0)
+
+
 def test_one_text_is_a_scalar_whose_value_is_bytes():
     found = tf.constant("é")
 

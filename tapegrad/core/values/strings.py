@@ -220,10 +220,22 @@ def text_array(value: Any) -> np.ndarray:
         found = np.empty((), object)
         found[()] = _as_bytes(value)
         return found
+    value = _as_numpy(value)
     given = value if isinstance(value, np.ndarray) else np.array(_plain(value), object)
     found = np.empty(given.shape, object)
     found.ravel()[:] = [_as_bytes(one) for one in given.ravel().tolist()]
     return found
+
+
+def _as_numpy(value: Any) -> Any:
+    """Return columns of data frames and the like as arrays, if they hold objects; others as is."""
+    if isinstance(value, np.ndarray | StringTensor) or not hasattr(value, "__array__"):
+        return value
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return np.asarray(value) if kind in _TEXT_KINDS else value
+
+
+_TEXT_KINDS = ("O", "S", "U", "T")
 
 
 def _plain(value: Any) -> Any:
@@ -253,6 +265,7 @@ def is_text(value: Any) -> bool:
     """
     while isinstance(value, list | tuple) and value:
         value = value[0]
+    value = _as_numpy(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O" and value.size:
             return isinstance(value.flat[0], str | bytes)
