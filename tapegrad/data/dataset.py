@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tapegrad.core.values import nest
-from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.data import saving, sources
 from tapegrad.data.batches import Batch, Padding
 from tapegrad.data.caching import Cache, InFile, InMemory
@@ -311,7 +311,7 @@ class Dataset(Readable):
         >>> int(Dataset.range(5).map(lambda n: n + 1).reduce(0, lambda total, n: total + n))
         15
         """
-        state = nest.map_structure(to_tensor, initial_state)
+        state = nest.map_structure(to_any_tensor, initial_state)
         for element in self:
             state = reduce_func(state, element)
         return state

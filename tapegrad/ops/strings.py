@@ -40,8 +40,8 @@ def call_on_text(primitive: Primitive, args: Sequence[Any], params: dict[str, An
         return _of_two(name, *args)
     if name not in MOVING:
         raise ArgumentTypeError(
-            f"{name} computes with numbers. Got text; functions of text are in tapegrad.strings, "
-            "and tapegrad.strings.to_number reads numbers."
+            f"{name} computes with numbers. Got text, not numbers; functions of text are in "
+            "tapegrad.strings, and tapegrad.strings.to_number reads numbers."
         )
     backend = find_backend(np.ndarray)
     assert backend is not None

@@ -36,7 +36,7 @@ FUNCTIONS = {
     "axis of text": (lambda: tf.reduce_sum(vector(), axis="rows"), TypeError, r"sum.*axis.*'rows'"),
     "axis of float": (lambda: tf.reduce_sum(vector(), axis=0.5), TypeError, r"sum.*axis.*0.5"),
     "permutation": (lambda: tf.transpose(matrix(), [0, 0]), ValueError, r"permutation.*\(0, 0\)"),
-    "text": (lambda: tf.constant("abc"), TypeError, r"numbers.*text 'abc'"),
+    "text": (lambda: tf.constant("abc", tf.float32), TypeError, r"numbers.*text 'abc'"),
     "None": (lambda: tf.constant(None), TypeError, r"numbers.*None"),
     "ragged list": (lambda: tf.constant([[1.0, 2.0], [3.0]]), TypeError, r"list.*inhomogeneous"),
     "object": (lambda: tf.constant(object()), TypeError, r"object.*not numbers"),

@@ -219,12 +219,6 @@ def test_heavy_names_are_those_of_real_keras(face, name):
         getattr(face, name)
 
 
-def test_layers_of_text_say_what_to_do():
-    for name in ("TextVectorization", "StringLookup"):
-        with pytest.raises(AttributeError, match="Tensors of strings are not supported here"):
-            getattr(layers, name)
-
-
 def test_a_misspelled_name_gets_a_suggestion():
     for face, name, meant in [
         (keras, "Sequental", "Sequential"),

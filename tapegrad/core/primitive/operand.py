@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
-from tapegrad.core.values.convert import adapted, to_tensor
+from tapegrad.core.values.convert import adapted
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -56,7 +56,7 @@ def _with_host_values(values: tuple[Any, ...]) -> list[Any]:
     if like is None:
         return [as_operand(value) for value in found]
     return [
-        value if type(value) in INTERPRETERS else to_tensor(value, like=like) for value in found
+        value if type(value) in INTERPRETERS else to_any_tensor(value, like=like) for value in found
     ]
 
 

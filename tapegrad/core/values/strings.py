@@ -16,7 +16,6 @@ from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import (
     TextFoundError,
     read_on_host,
-    register_tensor_conversion_function,
     to_tensor,
 )
 from tapegrad.core.values.dtypes import StringDType, is_text_type, string
@@ -221,10 +220,22 @@ def text_array(value: Any) -> np.ndarray:
         found = np.empty((), object)
         found[()] = _as_bytes(value)
         return found
+    value = _as_numpy(value)
     given = value if isinstance(value, np.ndarray) else np.array(_plain(value), object)
     found = np.empty(given.shape, object)
     found.ravel()[:] = [_as_bytes(one) for one in given.ravel().tolist()]
     return found
+
+
+def _as_numpy(value: Any) -> Any:
+    """Return columns of data frames and the like as arrays, if they hold objects; others as is."""
+    if isinstance(value, np.ndarray | StringTensor) or not hasattr(value, "__array__"):
+        return value
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return np.asarray(value) if kind in _TEXT_KINDS else value
+
+
+_TEXT_KINDS = ("O", "S", "U", "T")
 
 
 def _plain(value: Any) -> Any:
@@ -254,6 +265,7 @@ def is_text(value: Any) -> bool:
     """
     while isinstance(value, list | tuple) and value:
         value = value[0]
+    value = _as_numpy(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O" and value.size:
             return isinstance(value.flat[0], str | bytes)
@@ -282,8 +294,10 @@ def text_or_raise(value: Any, dtype: Any, error: Exception) -> StringTensor:
     return StringTensor(text_array(value))
 
 
-def to_any_tensor(value: Any, dtype: Any = None) -> Any:
+def to_any_tensor(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
     """Return `value` as a tensor; text becomes a string tensor.
+
+    `like` sets the device and perhaps the dtype of numbers.
 
     >>> to_any_tensor("a").numpy(), to_any_tensor(1.0).dtype.name
     (b'a', 'float32')
@@ -291,15 +305,9 @@ def to_any_tensor(value: Any, dtype: Any = None) -> Any:
     if type(value) is StringTensor:
         return value
     try:
-        return to_tensor(value, dtype)
+        return to_tensor(value, dtype, like)
     except (TextFoundError, ArgumentTypeError) as error:
         return text_or_raise(value, dtype, error)
 
 
-def _as_text(value: Any) -> StringTensor:
-    return StringTensor(text_array(value))
-
-
-register_tensor_conversion_function(str, _as_text)
-register_tensor_conversion_function(bytes, _as_text)
 nest.LEAF_TYPES.add(StringTensor)

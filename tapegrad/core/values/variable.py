@@ -370,12 +370,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> Array:
         xp = backend_of(array).xp
         return xp.astype(xp.asarray(array), numpy_dtype(dtype))
     array = copy_of_device_array(initial_value, dtype)
-    if array is None:
-        found = to_tensor(initial_value, dtype)
-        if not isinstance(found, Tensor):
-            raise ArgumentTypeError("A Variable holds numbers. Got text; keep it in a Python list.")
-        array = found.array
-    return array
+    return to_tensor(initial_value, dtype).array if array is None else array
 
 
 def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | None:

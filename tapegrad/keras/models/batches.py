@@ -97,7 +97,7 @@ def _shuffled(seed: int | None, count: int) -> Any:
 
 
 def _kept(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and is_text(value):
+    if is_text(value):
         return to_any_tensor(value)
     if value is None or isinstance(value, Tensor | StringTensor | np.ndarray):
         return value
