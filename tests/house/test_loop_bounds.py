@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from tapegrad.core.trace.loop import ZEROS, Along
+from tapegrad.core.trace.expression import array_input
+from tapegrad.core.trace.loop import ZEROS, Along, Loop, LoopInput, LoopOutput
 from tapegrad_cupy.kernels.loops.examples import SPACES, example, shifted_example
 from tapegrad_cupy.kernels.loops.geometry import geometry
 from tapegrad_cupy.kernels.loops.schedule import schedule
@@ -72,3 +73,21 @@ def test_zeros_outside_of_a_window_do_not_depend_on_the_strides(axis):
     size = 6 if axis == 0 else 5
     assert f"+ -2ll; {'there' if axis == 0 else 'inside'} =" in text
     assert f"m >= 0 && m < {size}ll" in text
+
+
+@pytest.mark.parametrize(("rows", "lanes"), [(500, 256), (2200, 64), (9000, 32)])
+def test_rows_that_read_small_arrays_only_are_reduced_by_fewer_threads(rows, lanes):
+    """The sums of all products of x[i] and y[j] over j, by as many threads as fill the device."""
+    f4, length = np.dtype("float32"), 1000
+    x, y = (array_input(k, f4) for k in range(2))
+    loop = Loop(
+        (rows, length),
+        (LoopInput((rows,), (rows, 1), f4), LoopInput((length,), (1, length), f4)),
+        (LoopOutput(x * y, (rows,), "add", (1,)),),
+    )
+    walk = geometry(loop, [(4,), (8,)], aligned=False)
+
+    plan = schedule(walk, writes=False)
+
+    assert (plan.lanes, plan.parts) == (lanes, 1)
+    assert plan.blocks * (plan.threads // plan.lanes) >= rows
