@@ -132,7 +132,7 @@ def test_recorded_tensors_are_printed_by_their_kind(capsys):
 
     @tf.function
     def function(x):
-        print("recording", x, v)
+        print("recording", x, v)  # noqa: T201
         return x + v
 
     function(tf.constant([3.0, 4.0]))
