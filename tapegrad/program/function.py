@@ -340,7 +340,7 @@ class Function:
         It waits for the compiled form.
 
         >>> import tapegrad
-        >>> largest = function(lambda x: tapegrad.sort(x)[1:])
+        >>> largest = tapegrad.function(lambda x: tapegrad.sort(x)[1:])
         >>> y = largest(tapegrad.constant([2.0, 3.0, 1.0]))
         >>> print(largest.program(tapegrad.constant([4.0, 6.0, 5.0])))
         2 recorded calls, 2 steps; runs on NumPy
@@ -366,7 +366,7 @@ class Function:
 
         >>> import tapegrad
         >>> count = tapegrad.Variable(0)
-        >>> step = function(lambda x: count.assign_add(1) * x)
+        >>> step = tapegrad.function(lambda x: count.assign_add(1) * x)
         >>> program = step.compile(tapegrad.constant(3))
         >>> len(program.graph.calls), int(count)
         (2, 0)
@@ -434,7 +434,7 @@ class Function:
         """Return why the function was recorded and why calls ran eagerly, as a readable table.
 
         >>> import tapegrad
-        >>> double = function(lambda x: x + x, wait=True)
+        >>> double = tapegrad.function(lambda x: x + x, wait=True)
         >>> y = double(tapegrad.ones([2])), double(tapegrad.ones([3]))
         >>> for recording in double.explain().recordings:
         ...     print(recording.reason)

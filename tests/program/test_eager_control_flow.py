@@ -106,3 +106,51 @@ def test_the_original_code_stays():
     assert float(compiled(tf.constant(-2.0))) == 2.0
     assert function.__code__ is before
     assert not compiled.explain().eager_calls
+
+
+def test_autograph_can_be_switched_off():
+    def function(x):
+        return x if x > 0.0 else -x
+
+    with pytest.raises(tf.errors.RecordingError, match="reads the value of a tensor at"):
+        tf.function(function, autograph=False)(tf.constant(1.0))
+    assert float(tf.function(function)(tf.constant(-1.0))) == 1.0
+
+
+def test_a_loop_that_is_not_converted_is_unrolled():
+    def function(x):
+        for i in tf.range(100):
+            x = x + tf.cast(i, tf.float32)
+        return x
+
+    compiled = tf.function(function, autograph=False)
+    assert float(compiled(tf.constant(1.0))) == 4951.0
+
+
+def test_recorded_tensors_are_printed_by_their_kind(capsys):
+    v = tf.Variable([1.0, 2.0], name="v")
+
+    @tf.function
+    def function(x):
+        print("recording", x, v)  # noqa: T201
+        return x + v
+
+    function(tf.constant([3.0, 4.0]))
+    function(tf.constant([3.0, 4.0]))
+    shown = capsys.readouterr().out
+    assert shown.count("recording tapegrad.Tensor(recorded, shape=(2,), dtype=float32)") == 1
+    assert "<tapegrad.Variable 'v:0' shape=(2,) dtype=float32, recorded>" in shown
+
+
+def test_prints_before_a_decision_happen_once(capsys):
+    @tf.function
+    def function(x):
+        tf.print("begin", x)
+        if x > 0.0:
+            x = x * 2.0
+        tf.print("end", x)
+        return x
+
+    function(tf.constant(1.0))
+    function(tf.constant(-1.0))
+    assert capsys.readouterr().err == "begin 1.0\nend 2.0\nbegin -1.0\nend -1.0\n"
