@@ -24,6 +24,14 @@ else:
 names = ("tensorflow", "jax", "torch", "numpy", "openvino")
 others = ("jax", "numpy")
 devices = {{"tensorflow": "CPU:0", "jax": "cpu:0", "torch": "cpu"}}
+
+
+def chosen(name):
+    if name == "numpy":
+        if backend() == "numpy":
+            return "numpy"
+        return "refused"
+    return "other"
 """
 
 
@@ -93,6 +101,17 @@ def test_modules_that_choose_no_backend_are_loaded_as_they_are(tmp_path):
     write_keras(tmp_path, "tapegrad")
 
     assert run(tmp_path, "from keras.src.layers import other; print(other.found)") == ["unknown"]
+
+
+def test_inner_choices_of_another_backend_stay(tmp_path):
+    write_keras(tmp_path, "tapegrad")
+
+    lines = [
+        "from keras.src.layers.layer import chosen",
+        "print(chosen('numpy'), chosen('tapegrad'), chosen('jax'))",
+    ]
+
+    assert run(tmp_path, *lines) == ["refused", "tapegrad", "other"]
 
 
 def test_lists_of_all_backends_get_the_name_and_other_tuples_do_not(tmp_path):

@@ -145,8 +145,10 @@ def device_scope(device_name: str) -> AbstractContextManager[None]:
 
 
 _SIZES = ((2, 83), (3, 89))
-"""What an unknown first size and other unknown sizes are in two tries: sizes that differ between
-the results are unknown, too."""
+"""Values for an unknown first size and for other unknown sizes, in two tries.
+
+Sizes that differ between the two results are unknown.
+"""
 
 
 def compute_output_spec(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -154,7 +156,8 @@ def compute_output_spec(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> An
 
     The function runs on zeros. Unknown sizes are tried with two values.
     """
-    with StatelessScope(), SymbolicScope():
+    # Divisions of zeros by zeros are no errors of the user's.
+    with StatelessScope(), SymbolicScope(), np.errstate(all="ignore"):
         leaves = [x for x in tree.flatten((args, kwargs)) if isinstance(x, KerasTensor)]
         tries = _SIZES if any([None in x.shape for x in leaves]) else _SIZES[:1]
         found = [_outputs_with(fn, args, kwargs, sizes) for sizes in tries]
