@@ -1,8 +1,8 @@
 """Products of a float32 matrix of very many rows with a matrix of few columns.
 
-They take the time of reading the rows: a block copies the rows of a tile to shared memory in whole
-lines, and a thread computes two rows of the result. The kernels of libraries compute larger tiles,
-of which few columns would leave most unused.
+The memory limits them, because each element that is read is used a few times only. A block copies
+the rows of a tile to shared memory in whole lines, and a thread computes two rows of the result.
+cuBLASLt takes about twice the time of the memory for 16 columns (on an H200).
 """
 
 from __future__ import annotations
