@@ -5,9 +5,9 @@
     python ci/keras_suite.py --all --record  # all, and write ci/keras-suite.json
     python ci/keras_suite.py --all keras/src/ops   # some folders
 
-Keras 3.15.1, pytest, pytest-xdist and pytest-timeout must be installed, and for the tests that use
-them TensorFlow and JAX. `ci/keras-exclusions.json` names the tests that are known to fail, by
-reason. A failure that is not among them is an error.
+Keras 3.15.1, pytest, pytest-xdist and pytest-timeout must be installed. Tests that need TensorFlow,
+JAX or other libraries count as missing without them. `ci/keras-exclusions.json` names the tests
+that are known to fail, by reason. A failure that is not among them is an error.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     known = excluded()
     failures = sorted(test for test, outcome in found.items() if outcome == "failed")
     new = [test for test in failures if test not in known]
-    counts = dict.fromkeys(("passed", "skipped", "failed"), 0)
+    counts = dict.fromkeys(("passed", "skipped", "missing", "failed"), 0)
     for outcome in found.values():
         counts[outcome] += 1
     print(f"{len(found)} tests of Keras {VERSION}: {counts}; {len(new)} unexpected failures")

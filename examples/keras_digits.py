@@ -1,21 +1,20 @@
 """Classify handwritten digits with real Keras on tapegrad: `pip install 'tapegrad[keras]'`.
 
-KERAS_BACKEND=tapegrad python examples/keras_digits.py
-
-Nothing in the program below the first import names tapegrad.
+With KERAS_BACKEND=tapegrad, `tf.keras` is real Keras. A program that imports Keras only needs no
+change where tapegrad is installed from a wheel: KERAS_BACKEND=tapegrad python program.py
 """
 
 import os
 
-os.environ.setdefault("KERAS_BACKEND", "tapegrad")
-import keras
-from keras import layers
-
-import keras_tapegrad  # noqa: F401  # not needed where tapegrad is installed from a wheel
+import tapegrad as tf
 from tapegrad.demo.digits import load_digits
 
+os.environ["KERAS_BACKEND"] = "tapegrad"
+keras = tf.keras
+layers = keras.layers
 
-def build_model() -> keras.Model:
+
+def build_model():
     inputs = keras.Input((8, 8, 1))
     x = layers.Conv2D(16, 3, padding="same", use_bias=False)(inputs)
     x = layers.BatchNormalization()(x)

@@ -12,6 +12,14 @@ from typing import Any
 
 import pytest
 
+_LIBRARIES = "tensorflow tensorboard jax torch grain orbax onnxruntime"
+_MISSING = tuple(
+    text.format(name)
+    for name in _LIBRARIES.split()
+    for text in ("No module named '{}", "requires the {} module", "requires the '{}")
+)
+"""What errors say if a test needs a library that is not installed."""
+
 
 def skip_if_backend(given_backend: str, reason: str) -> Any:
     """Return the mark that skips a test for one of Keras' own backends."""
@@ -39,5 +47,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if not path or "PYTEST_XDIST_WORKER" in os.environ:
         return
     if report.when == "call" or report.outcome != "passed":
+        is_missing = report.failed and any(text in str(report.longrepr) for text in _MISSING)
         with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{report.outcome} {report.nodeid}\n")
+            file.write(f"{'missing' if is_missing else report.outcome} {report.nodeid}\n")

@@ -183,3 +183,14 @@ print(json.dumps([history[-1] / history[0], sorted({w.dtype for w in made.traina
 
     assert loss < 0.7
     assert dtypes == ["float32"]
+
+
+def test_the_example_reads_digits():
+    accuracy = run(f"""
+import sys
+sys.path.insert(0, {str(ROOT / "examples")!r})
+import keras_digits
+print(json.dumps(keras_digits.main(epochs=4)))
+""")
+
+    assert accuracy > 0.93
