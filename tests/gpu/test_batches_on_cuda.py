@@ -108,7 +108,7 @@ def test_the_host_does_not_wait_for_the_previous_step() -> None:
     busy @ busy
     cupy.cuda.get_current_stream().synchronize()
 
-    for _ in range(40):
+    for _ in range(200):  # half a second, longer than a busy host takes for two calls
         busy = busy @ busy
     done = cupy.cuda.Event()
     done.record()

@@ -148,7 +148,7 @@ def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     if stacked is not None:
         product = StackedVectors(stacked[0], dtype.name, bits)
         return _added(_one_stack(product, stacked[1], shape, dtype))
-    if dtype.name in _SPLIT:
+    if dtype.name in _SPLIT and min(a.ndim, b.ndim) > 1:
         # Kernels without tensor cores take twice the time of parts.
         single = dtype == cupy.float32 and not TF32["on"]
         split = find_split(first, second, processors(), single)
