@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 TIMEOUT = 60.0
-OURS = ("tapegrad", "tapegrad_numpy", "tapegrad_cupy", "tapegrad_bench")
+OURS = ("tapegrad", "tapegrad_numpy", "tapegrad_cupy", "keras_tapegrad", "tapegrad_bench")
 """The packages in tapegrad's wheel."""
 
 _CODE = """

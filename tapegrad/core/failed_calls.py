@@ -31,7 +31,7 @@ from tapegrad.errors import (
 
 _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
-_CONVERSIONS = ("Expected numbers.", "Cannot turn ")
+_CONVERSIONS = ("Expected numbers.", "Cannot turn ", "Got text, not numbers")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
 _OF_A_PRIMITIVE = re.compile(r"\w+ cannot (take \w+\[|make a result of shape)")
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
@@ -46,7 +46,8 @@ def explained(
 ) -> Exception | None:
     """Return the error to raise instead of one that an inner line raised, or None to keep it."""
     text = str(error)
-    is_conversion = type(error) is ArgumentTypeError and any(part in text for part in _CONVERSIONS)
+    is_refused = isinstance(error, ArgumentTypeError)
+    is_conversion = is_refused and any(part in text for part in _CONVERSIONS)
     is_inner = type(error) is ShapeError and _OF_A_PRIMITIVE.match(text) is not None
     if not is_conversion and not is_inner and not _is_of_a_library(error):
         return None
@@ -172,6 +173,7 @@ def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)|^(\w+) has no attribute", text)
     quoted = {word.rpartition(".")[2] for found in words for word in found if word}
     quoted |= {"NoneType"} if "Got None" in text else set()
+    quoted |= {"str", "bytes"} if "Got text" in text else set()
     by_type = [
         (name, value)
         for name, value in arguments.items()

@@ -116,6 +116,10 @@ class _PythonCall:
         self._step = step
         self._function = function
         self._is_list = isinstance(dtypes, list | tuple)
+        if hasattr(dtypes, "__array__"):
+            raise ArgumentTypeError(
+                f"{step} takes a dtype, or a list of dtypes, as Tout. Got {type(dtypes).__name__}."
+            )
         self.dtypes: list[DType] = [as_dtype(d) for d in (dtypes if self._is_list else [dtypes])]
         self._shapes: list[tuple[int, ...]] | None = None
 

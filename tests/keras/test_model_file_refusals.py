@@ -19,7 +19,7 @@ from tests.keras.test_model_files import Scaled, X, lambda_free, same, stacked
 
 
 class Undescribed(Model):
-    def __init__(self) -> None:
+    def __init__(self, unknown: Any = object) -> None:
         super().__init__()
         self.line = layers.Dense(2)
 

@@ -124,14 +124,9 @@ class Checkpoint:
         self.save_counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
         vars(self).update(objects)
 
-    def checkpointed(self) -> dict[str, Any]:
+    def _held_objects(self) -> dict[str, Any]:
         """Return the objects of this checkpoint, which may be a part of another one."""
         return {name: value for name, value in vars(self).items() if name != "save_counter"}
-
-    @property
-    def variables(self) -> list[Variable]:
-        """The variables of all objects."""
-        return list(track(vars(self)).variables.values())
 
     def write(self, file_prefix: StrPath, options: Any = None) -> str:
         """Write a checkpoint to this path with ".safetensors" appended; return the path."""

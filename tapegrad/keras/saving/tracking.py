@@ -144,6 +144,8 @@ def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
         return [_Found(name, value.state, None, found.is_attribute)]
     elif isinstance(value, list | tuple | Mapping):
         return _children(f"{name}/", value, found.is_attribute)
+    elif hasattr(type(value), "_held_objects"):  # another checkpoint
+        return _children(f"{name}/", value._held_objects(), True)
     elif isinstance(value, HasVariables) and not isinstance(value, type):
         if isinstance(value, Optimizer):
             _add(name, value, tracked.optimizers)

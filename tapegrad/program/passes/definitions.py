@@ -312,7 +312,9 @@ class _Noting:
         return x
 
     def arange(self, length: int, *, dtype: Any, device: Any = None) -> _Symbol:
-        if length - 1 > np.iinfo(dtype).max:
+        kind = np.dtype(dtype)
+        most = 2 ** (np.finfo(kind).nmant + 1) if kind.kind == "f" else np.iinfo(kind).max
+        if length - 1 > most:
             raise UntraceableError("Not all positions are numbers of the dtype.")
         # A call, not a constant: programs are built in the background, where no work may be given
         # to a device that another thread captures.
