@@ -41,13 +41,13 @@ def scan(
 ) -> tuple[Any, Any]:
     """Scan `f` along the first axis of `xs`; `f(carry, x)` returns the next carry and a result."""
     if not callable(f):
-        raise TypeError(f"`f` should be a callable. Received: f={f}")
+        raise TypeError(f"The function `f` should be a callable. Got {f!r}.")
     if not isinstance(unroll, bool) and (not isinstance(unroll, int) or unroll < 1):
-        raise ValueError(
-            f"`unroll` must be an positive integer or boolean. Received: unroll={unroll}"
-        )
+        raise ValueError(f"unroll={unroll} is refused: it must be an positive integer or boolean.")
     if xs is None and length is None:
-        raise ValueError("Got no `xs` to scan over and `length` not provided.")
+        raise ValueError(
+            "There is nothing to scan over and no number of rounds. Give `xs` or `length`."
+        )
     init = tree.map_structure(convert_to_tensor, init)
     xs = None if xs is None else tree.map_structure(convert_to_tensor, xs)
     if xs is not None and length is not None:
@@ -68,13 +68,13 @@ def associative_scan(
 ) -> Any:
     """Return all partial results of an associative function."""
     if not callable(f):
-        raise TypeError(f"`f` should be a callable. Received: f={f}")
+        raise TypeError(f"The function `f` should be a callable. Got {f!r}.")
     elems = tree.map_structure(convert_to_tensor, elems)
     sizes = {x.shape[axis] for x in tree.flatten(elems)}
     if len(sizes) > 1:
         raise ValueError(
-            "Array inputs to associative_scan must have the same first dimension. "
-            f"(saw: {[tuple(x.shape) for x in tree.flatten(elems)]})"
+            "All arrays of a scan must have the same first dimension. "
+            f"Got shapes {[tuple(x.shape) for x in tree.flatten(elems)]}."
         )
     return ops.associative_scan(f, elems, reverse, axis)
 
@@ -112,8 +112,7 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:  # Keras' name
     x = convert_to_tensor(inputs)
     if len(start_indices) != len(shape):
         raise ValueError(
-            "Length of `start_indices` must match length of `shape`. "
-            f"Received: start_indices={start_indices}, shape={shape}"
+            f"The start indices {start_indices} must match the shape {shape}: one index per axis."
         )
     for axis, (start, size) in enumerate(zip(start_indices, shape, strict=True)):
         if _is_number(start):

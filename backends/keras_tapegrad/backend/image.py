@@ -29,8 +29,8 @@ def _images(images: Any) -> Any:
     x = convert_to_tensor(images)
     if x.ndim not in (3, 4):
         raise ValueError(
-            "Invalid images rank: expected rank 3 (single image) or rank 4 (batch of images). "
-            f"Received input with shape: images.shape={tuple(x.shape)}"
+            "Invalid images rank: expected rank 3 for one image, or 4 for a batch. "
+            f"Got an array of shape {tuple(x.shape)}."
         )
     return x
 
@@ -53,7 +53,7 @@ def rgb_to_grayscale(images: Any, data_format: str | None = None) -> Any:
     if x.shape[-1 if data_format == "channels_last" else -3] not in (1, 3):
         raise ValueError(
             "Invalid channel size: expected 3 (RGB) or 1 (Grayscale). "
-            f"Received input with shape: images.shape={tuple(x.shape)}"
+            f"Got an array of shape {tuple(x.shape)}."
         )
     return functions.rgb_to_grayscale(x, data_format=data_format)
 
@@ -61,7 +61,7 @@ def rgb_to_grayscale(images: Any, data_format: str | None = None) -> Any:
 def _check_floating(x: Any) -> None:
     if not is_float_dtype(x.dtype):
         raise ValueError(
-            f"Invalid images dtype: expected float dtype. Received: images.dtype={x.dtype.name}"
+            f"Invalid images dtype: expected float dtype. Got {x.dtype.name}; cast them first."
         )
 
 
@@ -94,18 +94,14 @@ def resize(
     _check_choice("interpolation", interpolation, RESIZE_INTERPOLATIONS)
     if fill_mode != "constant":
         raise ValueError(
-            "Invalid value for argument `fill_mode`. Only `'constant'` is supported. "
-            f"Received: fill_mode={fill_mode}"
+            f"Invalid value for argument `fill_mode`: {fill_mode!r}. It must be 'constant'."
         )
     if pad_to_aspect_ratio and crop_to_aspect_ratio:
         raise ValueError(
-            "Only one of `pad_to_aspect_ratio` & `crop_to_aspect_ratio` can be `True`."
+            "Only one of cropping and padding can keep the aspect ratio. Both were asked for."
         )
     if len(size) != 2:
-        raise ValueError(
-            "Argument `size` must be a tuple of two elements (height, width). "
-            f"Received: size={size}"
-        )
+        raise ValueError(f"resize takes a size of two numbers, height and width. Got {size}.")
     return functions.resize(
         _images(images),
         tuple([int(one) for one in size]),
@@ -132,8 +128,8 @@ def affine_transform(
     x, rows = _images(images), convert_to_tensor(transform)
     if rows.ndim not in (1, 2):
         raise ValueError(
-            "Invalid transform rank: expected rank 1 (single transform) or rank 2 (batch of "
-            f"transforms). Received input with shape: transform.shape={tuple(rows.shape)}"
+            "Invalid transform rank: expected rank 1 for one transform, or 2 for a batch. "
+            f"Got an array of shape {tuple(rows.shape)}."
         )
     return functions.affine_transform(
         x, rows, interpolation, fill_mode, fill_value, data_format=_format(data_format)
@@ -143,8 +139,8 @@ def affine_transform(
 def _check_points(points: Any, name: str) -> None:
     if points.ndim not in (2, 3) or tuple(points.shape)[-2:] != (4, 2):
         raise ValueError(
-            f"Invalid {name} shape: expected (4,2) for a single image or (N,4,2) for a batch. "
-            f"Received shape: {tuple(points.shape)}"
+            f"Invalid {name} shape: expected four points of two coordinates per image. "
+            f"Got {tuple(points.shape)}."
         )
 
 
@@ -164,9 +160,8 @@ def perspective_transform(
     _check_points(end, "end_points")
     if tuple(start.shape) != tuple(end.shape):
         raise ValueError(
-            "start_points and end_points must have the same shape. "
-            f"Received start_points.shape={tuple(start.shape)}, "
-            f"end_points.shape={tuple(end.shape)}"
+            "The points of both ends must have the same shape. "
+            f"Got {tuple(start.shape)} and {tuple(end.shape)}."
         )
     return functions.perspective_transform(
         x, start, end, interpolation, fill_value, data_format=_format(data_format)
@@ -200,19 +195,17 @@ def map_coordinates(
     x, places = convert_to_tensor(inputs), convert_to_tensor(coordinates)
     if places.shape[0] != x.ndim:
         raise ValueError(
-            "First dim of `coordinates` must be the same as the rank of `inputs`. "
-            f"Received inputs with shape: {tuple(x.shape)} and coordinate leading dim of "
-            f"{places.shape[0]}"
+            "The number of coordinates must be the same as the rank of `inputs`. "
+            f"Got {places.shape[0]} coordinates for an array of shape {tuple(x.shape)}."
         )
     if places.ndim < 2:
         raise ValueError(
-            "Invalid coordinates rank: expected at least rank 2. "
-            f"Received input with shape: {tuple(places.shape)}"
+            f"Coordinates of shape {tuple(places.shape)} name no places: expected at least rank 2."
         )
     _check_choice("fill_mode", fill_mode, MAP_COORDINATES_FILL_MODES)
     if order not in range(2):
         raise ValueError(
-            f"Invalid value for argument `order`. Expected one of [0, 1]. Received: order={order}"
+            f"Invalid value for argument `order`: {order}. Interpolation has order 0 or 1."
         )
     return functions.map_coordinates(x, list(places), order, fill_mode, fill_value)
 

@@ -77,10 +77,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 def qr(x: Any, mode: str = "reduced") -> Any:
     """Return the QR decomposition."""
     if mode not in ("reduced", "complete"):
-        raise ValueError(
-            "`mode` argument value not supported. Expected one of {'reduced', 'complete'}. "
-            f"Received: mode={mode}"
-        )
+        raise ValueError(f"qr has no mode {mode!r}. Expected one of {{'reduced', 'complete'}}.")
     return tuple(matrices.qr(convert_to_tensor(x), mode=mode))
 
 
@@ -112,9 +109,7 @@ def matrix_rank(x: Any, tol: Any = None) -> Any:
     """Return the rank by the singular values above a tolerance."""
     x = convert_to_tensor(x)
     if x.ndim < 2:
-        raise ValueError(
-            f"Expected input to have rank >= 2. Received input with shape {tuple(x.shape)}."
-        )
+        raise ValueError(f"matrix_rank takes matrices. Got an array of shape {tuple(x.shape)}.")
     return tg.cast(matrices.matrix_rank(x, tol=tol), "int32")
 
 

@@ -54,7 +54,7 @@ def cdist(x: Any, y: Any) -> Any:
     if x.ndim < 2 or y.ndim < 2:
         raise ValueError("`cdist` inputs must have rank >= 2")
     if x.shape[-1] != y.shape[-1]:
-        raise ValueError("Last dimension of inputs to `cdist` must match")
+        raise ValueError("The points of cdist must match in their number of coordinates.")
     difference = x[..., :, None, :] - y[..., None, :, :]
     return tg.sqrt(tg.reduce_sum(tg.square(difference), -1))
 
@@ -70,17 +70,17 @@ def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Any
 def _pair(x: Any) -> tuple[Any, Any]:
     if not isinstance(x, tuple | list) or len(x) != 2:
         raise ValueError(
-            f"Input `x` should be a tuple of two tensors - real and imaginary. Received: x={x}"
+            f"Input `x` should be a tuple of two tensors, the parts of complex numbers. Got {x}."
         )
     real, imag = (convert_to_tensor(part) for part in x)
     if tuple(real.shape) != tuple(imag.shape):
         raise ValueError(
-            "Input `x` should be a tuple of two tensors - real and imaginary. Both the real and "
-            "imaginary parts should have the same shape. "
-            f"Received: x[0].shape = {tuple(real.shape)}, x[1].shape = {tuple(imag.shape)}"
+            "Input `x` should be a tuple of two tensors of equal sizes. Both the real and "
+            f"imaginary parts should have the same shape: got {tuple(real.shape)} and "
+            f"{tuple(imag.shape)}."
         )
     if "float" not in real.dtype.name or "float" not in imag.dtype.name:
-        raise ValueError(f"At least one tensor in input `x` is not of type float. Received: x={x}.")
+        raise ValueError(f"The parts of complex numbers must be floats. Got {x}.")
     return real, imag
 
 
@@ -127,8 +127,7 @@ def _window(window: Any, sequence_length: int, fft_length: int, dtype: Any) -> A
     taper = np.array(convert_to_tensor(window), standardize_dtype(dtype))
     if taper.shape != (sequence_length,):
         raise ValueError(
-            "The shape of `window` must be equal to [sequence_length]. "
-            f"Received: window shape={taper.shape}"
+            f"The shape of `window` must be equal to ({sequence_length},). Got {taper.shape}."
         )
     before = (fft_length - sequence_length) // 2
     return np.pad(taper, (before, fft_length - sequence_length - before))
@@ -144,18 +143,15 @@ def stft(
 ) -> Any:
     """Return the short-time Fourier transform, as a pair."""
     if standardize_dtype(x.dtype) not in {"float32", "float64"}:
-        raise TypeError(
-            f"Invalid input type. Expected `float32` or `float64`. Received: input type={x.dtype}"
-        )
+        raise TypeError(f"stft takes signals of `float32` or `float64`. Got {x.dtype}.")
     if fft_length < sequence_length:
         raise ValueError(
-            "`fft_length` must equal or larger than `sequence_length`. "
-            f"Received: sequence_length={sequence_length}, fft_length={fft_length}"
+            f"`fft_length` must equal or exceed the {sequence_length} samples of a frame. "
+            f"Got {fft_length}."
         )
     if isinstance(window, str) and window not in {"hann", "hamming"}:
         raise ValueError(
-            'If a string is passed to `window`, it must be one of `"hann"`, `"hamming"`. '
-            f"Received: window={window}"
+            f"If a string is passed to stft as a window, it is 'hann' or 'hamming'. Got {window!r}."
         )
     x = convert_to_tensor(x)
     taper = _window(window, sequence_length, fft_length, x.dtype)

@@ -53,7 +53,9 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
             gradients = tape.gradient(scaled, [weight._value for weight in weights])
             self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         else:
-            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+            warnings.warn(
+                "No weight of the model is trainable, so the step changes none.", stacklevel=2
+            )
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def test_step(self, data: Any) -> Any:
@@ -309,8 +311,8 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(
-                    "Arguments `sample_weight` and `class_weight` cannot be specified at the same "
-                    f"time. Received: sample_weight={sample_weight}, class_weight={class_weight}"
+                    "Weights are given per sample or per class: leave out `sample_weight` "
+                    "or `class_weight`."
                 )
             sample_weight = data_adapter_utils.class_weight_to_sample_weights(y, class_weight)
         data = (x, y, sample_weight)

@@ -84,7 +84,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     x = convert_to_tensor(x)
     if x.shape[axis] % 2:
         raise ValueError(
-            f"axis size must be divisible by 2. Received: x.shape={tuple(x.shape)} with axis={axis}"
+            f"glu halves axis {axis}, which must have an even size. Got shape {tuple(x.shape)}."
         )
     first, second = np.split(x, 2, axis)
     return first * sigmoid(second)

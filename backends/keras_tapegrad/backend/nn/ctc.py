@@ -86,9 +86,7 @@ def ctc_decode(
         return _greedy(x, lengths, merge_repeated, mask_index)
     if strategy == "beam_search":
         return _beam_search(x, lengths, beam_width, top_paths, mask_index)
-    raise ValueError(
-        f"Invalid strategy {strategy}. Supported values are 'greedy' and 'beam_search'."
-    )
+    raise ValueError(f"Invalid strategy {strategy!r}. Use 'greedy' or 'beam_search'.")
 
 
 def _greedy(x: Any, lengths: Any, merge_repeated: bool, mask_index: int | None) -> Any:

@@ -45,8 +45,8 @@ def multi_hot(
 def _check_same(target: Any, output: Any) -> None:
     if tuple(target.shape) != tuple(output.shape):
         raise ValueError(
-            "Arguments `target` and `output` must have the same shape. Received: "
-            f"target.shape={tuple(target.shape)}, output.shape={tuple(output.shape)}"
+            "Targets and outputs must have the same shape. "
+            f"Got {tuple(target.shape)} and {tuple(output.shape)}."
         )
 
 
@@ -65,8 +65,7 @@ def categorical_crossentropy(
     _check_same(target, output)
     if target.ndim < 1:
         raise ValueError(
-            "Arguments `target` and `output` must be at least rank 1. Received: "
-            f"target.shape={tuple(target.shape)}, output.shape={tuple(output.shape)}"
+            "Class probabilities need an axis of classes, so at least rank 1. Got scalars."
         )
     logs = _log_probabilities(output, from_logits, axis)
     return -np.sum(tg.cast(target, logs.dtype) * logs, axis=axis)
@@ -80,14 +79,11 @@ def sparse_categorical_crossentropy(
     if target.ndim == output.ndim and target.ndim and target.shape[-1] == 1:
         target = np.squeeze(target, axis=-1)
     if output.ndim < 1:
-        raise ValueError(
-            "Argument `output` must be at least rank 1. Received: "
-            f"output.shape={tuple(output.shape)}"
-        )
+        raise ValueError("Outputs need an axis of classes, so at least rank 1. Got a scalar.")
     if tuple(target.shape) != tuple(output.shape)[:-1]:
         raise ValueError(
-            "Arguments `target` and `output` must have the same shape up until the last "
-            f"dimension: target.shape={tuple(target.shape)}, output.shape={tuple(output.shape)}"
+            "Targets must have the same shape as outputs without their last dimension. "
+            f"Got {tuple(target.shape)} and {tuple(output.shape)}."
         )
     logs = _log_probabilities(output, from_logits, axis)
     if axis in (-1, output.ndim - 1) and from_logits:
@@ -144,8 +140,7 @@ def psnr(x1: Any, x2: Any, max_val: float) -> Any:
     x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
     if tuple(x1.shape) != tuple(x2.shape):
         raise ValueError(
-            f"Input shapes {tuple(x1.shape)} and {tuple(x2.shape)} must match for PSNR "
-            "calculation. "
+            f"The shapes of both images must match. Got {tuple(x1.shape)} and {tuple(x2.shape)}."
         )
     return ops.psnr(x1, x2, max_val)
 
@@ -168,9 +163,8 @@ def dot_product_attention(
     xs = [convert_to_tensor(x) for x in (query, key, value)]
     if any([x.ndim != 4 for x in xs]):
         raise ValueError(
-            "`dot_product_attention` only supports 4D inputs. "
-            f"Received: query.shape={tuple(xs[0].shape)}, key.shape={tuple(xs[1].shape)}, "
-            f"value.shape={tuple(xs[2].shape)}."
+            "Attention only supports 4D inputs: batch, length, heads and features. "
+            f"Got query, key and value of shapes {[tuple(x.shape) for x in xs]}."
         )
     dtype = result_type(*[x.dtype for x in xs])
     xs = [tg.cast(x, dtype) for x in xs]

@@ -24,7 +24,7 @@ def _format(data_format: str | None) -> str:
 
 def _check_padding(padding: str) -> None:
     if padding not in ("same", "valid"):
-        raise ValueError(f"Invalid padding '{padding}', must be 'same' or 'valid'.")
+        raise ValueError(f"Invalid padding {padding!r}. Windows are padded as 'same' or 'valid'.")
 
 
 def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,15 +96,14 @@ def conv(
     channels = x.shape[-1 if data_format == "channels_last" else 1]
     if channels % filters.shape[-2]:
         raise ValueError(
-            "The number of input channels must be evenly divisible by kernel's in_channels. "
-            f"Received input channels {channels} and kernel in_channels {filters.shape[-2]}. "
+            f"The number of input channels, {channels}, must be a multiple of the "
+            f"{filters.shape[-2]} channels of the filters."
         )
     y = ops.conv(x, filters, strides, padding, data_format, dilation_rate)
     if 0 in y.shape and 0 not in x.shape:
         raise ValueError(
-            "The convolution operation resulted in an empty output. This can happen if the input "
-            "is too small for the given kernel size, strides, dilation rate, and padding mode. "
-            "Please check the input shape and convolution parameters."
+            f"A convolution of shape {tuple(x.shape)} by filters of shape {tuple(filters.shape)} "
+            "resulted in an empty output. Pad the input, or use smaller windows or dilations."
         )
     return y
 

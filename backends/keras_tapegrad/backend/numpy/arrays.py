@@ -95,11 +95,9 @@ def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """Rotate by 90 degrees."""
     array = convert_to_tensor(array)
     if array.ndim < 2:
-        raise ValueError(
-            f"Input array must have at least 2 dimensions. Received: array.ndim={array.ndim}"
-        )
+        raise ValueError(f"rot90 turns arrays of at least 2 dimensions. Got {array.ndim}.")
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise ValueError(f"Invalid axes: {axes}. Axes must be a tuple of two different dimensions.")
+        raise ValueError(f"Invalid axes: {axes}. An array is turned in the plane of two axes.")
     return np.rot90(array, k=k, axes=tuple(axes))
 
 
@@ -114,8 +112,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = N
     if constant_values is not None:
         if mode != "constant":
             raise ValueError(
-                "Argument `constant_values` can only be provided when `mode == 'constant'`. "
-                f"Received: mode={mode}"
+                "Argument `constant_values` can only be provided when `mode == 'constant'`; "
+                f"the mode is {mode!r}."
             )
         options["constant_values"] = constant_values
     return np.pad(convert_to_tensor(x), pad_width, mode=mode, **options)
@@ -403,9 +401,8 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Any:
     ordered = convert_to_tensor(sorted_sequence)
     if ordered.ndim != 1:
         raise ValueError(
-            "`searchsorted` only supports 1-D sorted sequences. You can use "
-            "`keras.ops.vectorized_map` to extend it to N-D sequences. Received: "
-            f"sorted_sequence.shape={tuple(ordered.shape)}"
+            "searchsorted only supports 1-D sorted sequences; map it over the rows of others. "
+            f"Got shape {tuple(ordered.shape)}."
         )
     ordered, wanted = common(ordered, values)
     return tg.cast(np.searchsorted(ordered, wanted, side=side), "int32")

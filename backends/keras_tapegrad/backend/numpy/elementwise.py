@@ -225,7 +225,7 @@ def ldexp(x1: Any, x2: Any) -> Any:
     """Return x1 * 2**x2."""
     x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
     if standardize_dtype(x2.dtype) not in INT_TYPES:
-        raise TypeError(f"ldexp exponent must be an integer type. Received: x2 dtype={x2.dtype}")
+        raise TypeError(f"The exponents of ldexp must be integers. Got {x2.dtype}.")
     dtype = result_type(x1.dtype, x2.dtype, float)
     return tg.cast(np.ldexp(tg.cast(x1, dtype), tg.cast(x2, "int32")), dtype)
 
