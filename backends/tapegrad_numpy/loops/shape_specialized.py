@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller
+from tapegrad_numpy.loops.binding import caller, thread_count
 from tapegrad_numpy.loops.compile import addresses_of
+from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.depthwise import NAMES as CONVOLUTIONS, bind_depthwise, write_depthwise
 from tapegrad_numpy.loops.indexed_rows import NAMES as ROWS, bind_rows, write_rows
 from tapegrad_numpy.loops.matrix_products import write_matrix_product
@@ -86,10 +87,13 @@ def _bound(
         return plain(a, *xs, transpose=transpose) if function(a, *xs, *ys) else ys
 
     if name == "matmul":
-        return multiply
-    if results == 1:
-        return run_one
-    return run_two if results == 2 else run_any
+        chosen: Callable[..., Any] = multiply
+    elif results == 1:
+        chosen = run_one
+    else:
+        chosen = run_two if results == 2 else run_any
+    attach_parts(chosen, kernel, address, len(arrays), thread_count())
+    return chosen
 
 
 def _result_shape(

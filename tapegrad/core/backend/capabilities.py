@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -156,6 +157,134 @@ class CallsInC(Protocol):
 
     def writer(self, run: Callable[..., Any]) -> LoopWriter | None:
         """Return a compiled loop as a function in C, or None if it cannot be called like that."""
+
+
+class Layout(NamedTuple):
+    """How an array lies in memory: its shape, its strides in bytes, and its dtype."""
+
+    shape: Shape
+    strides: Shape
+    dtype: DType
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements follow each other in the order of their indices."""
+        expected = self.dtype.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return not self.size
+            expected *= size
+        return True
+
+
+def contiguous(shape: Shape, dtype: DType) -> Layout:
+    """Return the layout of an array whose elements follow each other."""
+    strides, step = [], dtype.itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return Layout(shape, tuple(reversed(strides)), dtype)
+
+
+class NativeStep(NamedTuple):
+    """One instruction of a sequence."""
+
+    kind: int
+    arrays: tuple[tuple[int, int], ...]
+    """The arrays that it uses: positions among operands and results of its step, and offsets."""
+    numbers: tuple[int, ...]
+    """Further integers, whose meaning depends on the kind."""
+    keeps: tuple[Any, ...]
+    """Objects that must live as long as the instruction."""
+    work: int
+    """About how many elements it processes."""
+
+
+class Place(NamedTuple):
+    """An array of a call of a sequence."""
+
+    dtype: DType
+    shape: Shape
+    is_written: bool
+
+
+class Instruction(NamedTuple):
+    """A native step with the places of its arrays."""
+
+    step: NativeStep
+    places: tuple[tuple[int, int], ...]
+    """Per array a place and an offset in bytes.
+
+    Places are numbered: first the arrays of a call, then constants, then parts of the memory.
+    """
+
+
+class Rounds(NamedTuple):
+    """How the instructions of a sequence are repeated as the rounds of a loop."""
+
+    length: int
+    backwards: bool
+    carried: tuple[tuple[int, ...], ...]
+    """Per carried value: the places where a round reads and writes it, the place of its first
+    value, two parts of the memory or -1, the place for the last value or -1, and its bytes."""
+    entries: tuple[tuple[int, ...], ...]
+    """Per entry of a stack: its place, the place of the stack, its bytes, and by how many entries
+    it is shifted."""
+    copies: tuple[tuple[int, int, int], ...]
+    """What is copied at the end of a round: from a place, to a place, so many bytes."""
+
+
+class SequencePlan(NamedTuple):
+    """Instructions, and the places that they use."""
+
+    arrays: tuple[Place, ...]
+    constants: tuple[Array, ...]
+    offsets: Shape
+    """The offset of each part of the memory."""
+    memory: int
+    """The bytes of the memory."""
+    instructions: tuple[Instruction, ...]
+    rounds: Rounds | None = None
+
+
+class SequenceCompiler(Protocol):
+    """Runs sequences of steps without Python code between them."""
+
+    def steps(
+        self,
+        primitive: str,
+        kernel: Kernel | None,
+        operands: Sequence[Layout],
+        results: Sequence[Layout],
+        params: Mapping[str, Any],
+    ) -> list[NativeStep] | None:
+        """Return the instructions of a call, or None if it needs Python or other layouts.
+
+        For a compiled loop `primitive` is "". `kernel` is its function, or that of a kernel which
+        was compiled for the call, or None.
+        """
+
+    def views(
+        self, kernel: Kernel, operand: Layout, params: Mapping[str, Any]
+    ) -> list[tuple[int, Layout]] | None:
+        """Return offsets in bytes and layouts of the views that a kernel makes of an array.
+
+        None if the results are not all views, or the kernel needs more than its params.
+        """
+
+    def copy(self, source: Layout) -> list[NativeStep] | None:
+        """Return the instructions that copy an array to a contiguous one."""
+
+    def sequence(self, plan: SequencePlan) -> Callable[..., int] | None:
+        """Return a function of the arrays of a plan, or None if sequences are not available.
+
+        It returns 0, or another number if an array does not fit, there is no memory or an index is
+        out of range. Then results may be incomplete, and the steps have to run one by one.
+        """
 
 
 class SpecializableCall(NamedTuple):
@@ -370,6 +499,7 @@ class Capabilities:
     in_place: InPlaceKernels | None = None
     loops: LoopCompiler | None = None
     specializer: ShapeSpecializer | None = None
+    sequences: SequenceCompiler | None = None
     capture: ProgramCapture | None = None
     casts: BatchedCasts | None = None
     updates: GroupedUpdates | None = None
