@@ -72,12 +72,12 @@ def _words(instruction: Instruction) -> list[int]:
 
 def _repeated(rounds: Rounds, words: list[int]) -> list[int]:
     """The one instruction that runs others as the rounds of a loop."""
-    tables = [
-        number
-        for table in (rounds.carried, rounds.entries, rounds.copies)
-        for row in table
-        for number in row
-    ]
-    counts = (len(rounds.carried), len(rounds.entries), len(rounds.copies))
-    head = [ROUNDS, 0, rounds.length, int(rounds.backwards), *counts, *tables, *words]
+    tables: list[int] = []
+    for one in rounds.carried:
+        tables += [one.read, one.written, one.first, *one.parts, one.last, one.nbytes]
+    for entry in rounds.entries:
+        tables += entry
+    kind = (int(rounds.backwards), int(rounds.has_condition))
+    counts = (len(rounds.carried), len(rounds.entries))
+    head = [ROUNDS, 0, rounds.length, *kind, *counts, *tables, *words]
     return [1 + len(head), *head]

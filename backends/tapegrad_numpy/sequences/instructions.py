@@ -12,6 +12,7 @@ from tapegrad.core.backend.capabilities import Layout, NativeStep
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
 from tapegrad_numpy.sequences.blas import Blas, blas
 from tapegrad_numpy.sequences.runtime import COPY, FILL, LOOP, PRODUCT, ROWS
+from tapegrad_numpy.sequences.views import views_of
 
 _MOST_AXES = 16
 _MOST_STACK_AXES = 8
@@ -32,15 +33,21 @@ def step_of_parts(parts: CompiledParts, operands: Sequence[Layout]) -> Made:
     return [NativeStep(kind, arrays, head, (parts,), parts.elements)]
 
 
-def copies(source: Layout, result: Layout, places: tuple[int, int], offset: int = 0) -> Made:
-    """Return the copy of an array to one of the same shape, which begins at an offset."""
+def copies(
+    source: Layout,
+    result: Layout,
+    places: tuple[int, int],
+    offset: int = 0,
+    source_offset: int = 0,
+) -> Made:
+    """Return the copy of an array to one of the same shape; both may begin at offsets."""
     if not source.size:
         return []
     axes = _merged(source, result)
     if len(axes) > _MOST_AXES:
         return None
     head = (source.dtype.itemsize, len(axes), *[number for axis in axes for number in axis])
-    arrays = ((places[0], 0), (places[1], offset))
+    arrays = ((places[0], source_offset), (places[1], offset))
     return [NativeStep(COPY, arrays, head, (), source.size)]
 
 
@@ -210,6 +217,68 @@ def _stack(
     return found
 
 
+def _copied(make: Callable[..., Any]) -> Writer:
+    """Return the writer of a primitive whose results are copies of views of its operand."""
+
+    def write(
+        operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+    ) -> Made:
+        if len(operands) != 1:
+            return None
+        views = views_of(make, operands[0], params)
+        if views is None or [view.shape for _, view in views] != [r.shape for r in results]:
+            return None
+        found: list[NativeStep] = []
+        for k, ((offset, view), result) in enumerate(zip(views, results)):
+            made = copies(view, result, (0, 1 + k), source_offset=offset)
+            if made is None:
+                return None
+            found += made
+        return found
+
+    return write
+
+
+def _slice(x: Any, *, index: tuple[Any, ...]) -> Any:
+    return x[index if Ellipsis in index else (*index, ...)]  # a number is an array as well
+
+
+def _unslice(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    (source,), (result,) = operands, results
+    views = views_of(_slice, result, {"index": params["index"]})
+    if views is None or views[0][1].shape != source.shape:
+        return None
+    ((offset, view),) = views
+    made = copies(source, view, (0, 1), offset)
+    return None if made is None else [_filling(result, 0, 1), *made]
+
+
+def _roll(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    """Return the copies of both parts of an array that is rolled along one axis."""
+    (source,), (result,) = operands, results
+    moved = [(by, axis) for by, axis in zip(params["shift"], params["axis"]) if source.shape[axis]]
+    if len(moved) != 1:
+        return None
+    ((by, axis),) = moved
+    length = source.shape[axis]
+    by %= length
+    found: list[NativeStep] = []
+    for count, start, target in ((length - by, 0, by), (by, length - by, 0)):
+        shape = (*source.shape[:axis], count, *source.shape[axis + 1 :])
+        part = Layout(shape, source.strides, source.dtype)
+        place = Layout(shape, result.strides, result.dtype)
+        offsets = (target * result.strides[axis], start * source.strides[axis])
+        made = copies(part, place, (0, 1), *offsets)
+        if made is None:
+            return None
+        found += made
+    return found
+
+
 def _filled(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
@@ -225,11 +294,18 @@ def _filling(result: Layout, value: Any, place: int) -> NativeStep:
 
 
 WRITERS: dict[str, Writer] = {
+    "broadcast_to": _copied(lambda x, *, shape: np.broadcast_to(x, shape)),
     "concat": _concat,
+    "flip": _copied(lambda x, *, axis: np.flip(x, axis)),
     "full_like": _filled,
     "matmul": _matrix_product,
     "matmul_stack": _matrix_product,
     "matvec": _matrix_vector,
+    "permute_dims": _copied(lambda x, *, axes: x.transpose(axes)),
+    "reshape": _copied(lambda x, *, shape: x.reshape(shape)),
+    "roll": _roll,
+    "slice": _copied(_slice),
     "stack": _stack,
+    "unslice": _unslice,
 }
 """Primitives that are instructions without a compiled function of their own."""

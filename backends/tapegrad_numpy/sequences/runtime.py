@@ -7,6 +7,8 @@ arrays of the call, of constants, and of parts of the memory for intermediate va
 
 from __future__ import annotations
 
+from tapegrad.core.backend.capabilities import ENDLESS
+
 LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS = range(6)
 """The kinds of instructions; instructions.py writes them."""
 
@@ -123,18 +125,22 @@ static void fill(const int64_t *h, char *to) {
 static int run_steps(const int64_t *p, const int64_t *end, char **place);
 
 /* Run a round of a loop again and again. First the number of rounds, whether the last entry comes
-   first, and the numbers of carried values, of entries of stacks, and of copies. Per carried value:
-   the places where a round reads and writes it, the place of its first value, two parts of the
-   memory (or -1 if an entry of a stack is written), the place for the last value (or -1), its bytes.
-   Per entry: its place in a round, the place of the stack, its bytes, and by how many entries it is
-   shifted. Per copy at the end of a round: from which place, to which, and the bytes. Then the
-   instructions of a round. */
+   first, whether the first carried value is a condition, and the numbers of carried values and of
+   entries of stacks. Per carried value: the places where a round reads and writes it, the place of
+   its first value, two parts of the memory (-1 if an entry of a stack is written), the place for
+   the last value, and its bytes. Per entry: its place in a round, the place of the stack, its
+   bytes, and by how many entries it is shifted. Then the instructions of a round. */
 static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
-    const int64_t rounds = h[0], backwards = h[1], carried = h[2], entries = h[3], copies = h[4];
-    const int64_t *carry = h + 5, *entry = carry + 7 * carried, *copy = entry + 4 * entries;
-    const int64_t *steps = copy + 3 * copies;
+    const int64_t rounds = h[0], backwards = h[1], is_while = h[2], carried = h[3], entries = h[4];
+    const int64_t *carry = h + 5, *entry = carry + 7 * carried, *steps = entry + 4 * entries;
     for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 2]];
-    for (int64_t r = 0; r < rounds; ++r) {
+    int code = 0;
+    for (int64_t r = 0; r <= rounds; ++r) {
+        if (is_while && !*place[carry[0]]) break;
+        if (r == rounds) {
+            code = is_while ? ENDLESS : 0;
+            break;
+        }
         const int64_t k = backwards ? rounds - 1 - r : r;
         for (int64_t i = 0; i < entries; ++i) {
             const int64_t *one = entry + 4 * i;
@@ -144,17 +150,15 @@ static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
             const int64_t *one = carry + 7 * i;
             if (one[3] >= 0) place[one[1]] = place[one[3 + (r & 1)]];
         }
-        int code = run_steps(steps, end, place);
+        code = run_steps(steps, end, place);
         if (code) return code;
-        for (int64_t i = 0; i < copies; ++i)
-            memcpy(place[copy[3 * i + 1]], place[copy[3 * i]], copy[3 * i + 2]);
         for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 1]];
     }
     for (int64_t i = 0; i < carried; ++i) {
         const int64_t *one = carry + 7 * i;
-        if (one[5] >= 0) memcpy(place[one[5]], place[one[0]], one[6]);
+        memcpy(place[one[5]], place[one[0]], one[6]);
     }
-    return 0;
+    return code;
 }
 
 static int run_steps(const int64_t *p, const int64_t *end, char **place) {
@@ -190,7 +194,8 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
    number of integers of the instructions, the address and the size of the memory, whether it is in
    use, and whether other Python threads go on; then dtype, size, scalar type and flags of every
    array; addresses of constants; offsets in the memory; the instructions.
-   Returns 0, 1 if an array does not fit, 2 if there is no memory, or 3 if an index is wrong. */
+   Returns 0, 1 if an array does not fit, 2 if there is no memory, 3 if an index is wrong, or 4 if
+   a loop did not end. */
 void *run_sequence(Array *self, Array **given, intptr_t count) {
     int64_t *s = (int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
@@ -223,5 +228,6 @@ def sequence_text() -> str:
     names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS")
     lines = [f"#define {name} {globals()[name]}" for name in names]
     # The text of direct calls has a number of the same name.
+    lines.append(f"#define ENDLESS {ENDLESS}")
     lines += ["#undef FIXED", f"#define FIXED {FIXED}"]
     return "\n".join(lines) + TEXT

@@ -30,7 +30,8 @@ def views_of(
         if not isinstance(result, np.ndarray) or result.dtype != operand.dtype or not result.size:
             return None
         low, high = byte_bounds(result)
-        if low < first or high > last or any(stride < 0 for stride in result.strides):
+        if low < first or high > last:
             return None
-        found.append((low - first, Layout(result.shape, result.strides, operand.dtype)))
+        offset = result.ctypes.data - first
+        found.append((offset, Layout(result.shape, result.strides, operand.dtype)))
     return found

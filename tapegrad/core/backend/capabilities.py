@@ -223,19 +223,44 @@ class Instruction(NamedTuple):
     """
 
 
+class Carried(NamedTuple):
+    """The places of a value that rounds of a loop carry on."""
+
+    read: int
+    """The place where a round finds the value."""
+    written: int
+    """The place where a round writes the new value."""
+    first: int
+    """The place of the value before the first round."""
+    parts: tuple[int, int]
+    """Two places that are written in turns; (-1, -1) if an entry of a stack is written."""
+    last: int
+    """The place to which the value after the last round is copied."""
+    nbytes: int
+
+
+class Entry(NamedTuple):
+    """An entry of a stack in the rounds of a loop."""
+
+    place: int
+    """The place where a round finds or writes its entry."""
+    stack: int
+    """The place of the stack."""
+    nbytes: int
+    """The bytes of an entry."""
+    shift: int
+    """By how many entries the entry of a round lies behind the one with its number."""
+
+
 class Rounds(NamedTuple):
     """How the instructions of a sequence are repeated as the rounds of a loop."""
 
     length: int
     backwards: bool
-    carried: tuple[tuple[int, ...], ...]
-    """Per carried value: the places where a round reads and writes it, the place of its first
-    value, two parts of the memory or -1, the place for the last value or -1, and its bytes."""
-    entries: tuple[tuple[int, ...], ...]
-    """Per entry of a stack: its place, the place of the stack, its bytes, and by how many entries
-    it is shifted."""
-    copies: tuple[tuple[int, int, int], ...]
-    """What is copied at the end of a round: from a place, to a place, so many bytes."""
+    carried: tuple[Carried, ...]
+    entries: tuple[Entry, ...]
+    has_condition: bool = False
+    """Whether the loop ends before a round for which the first carried value is false."""
 
 
 class SequencePlan(NamedTuple):
@@ -249,6 +274,10 @@ class SequencePlan(NamedTuple):
     """The bytes of the memory."""
     instructions: tuple[Instruction, ...]
     rounds: Rounds | None = None
+
+
+ENDLESS = 4
+"""The result of a sequence whose loop did not end by its condition."""
 
 
 class SequenceCompiler(Protocol):
@@ -283,7 +312,8 @@ class SequenceCompiler(Protocol):
         """Return a function of the arrays of a plan, or None if sequences are not available.
 
         It returns 0, or another number if an array does not fit, there is no memory or an index is
-        out of range. Then results may be incomplete, and the steps have to run one by one.
+        out of range. Then results may be incomplete, and the steps have to run one by one. It
+        returns `ENDLESS` if the condition of a loop was still true after the last round.
         """
 
 
