@@ -72,8 +72,8 @@ def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
 
 @functools.cache
 def _shared_text(is_direct: bool) -> str:
-    calls = direct_calls if is_direct else ctypes_calls
-    entry = calls.entry_text("name", "work", "close")
+    names = ("name", "work", "close")
+    entry = direct_calls.entry_text(*names) if is_direct else ctypes_calls.entry_text(*names)
     before = direct_calls.call_text() if is_direct else ""
     return runtime_text() + before + entry + functions_text(FUNCTIONS)
 

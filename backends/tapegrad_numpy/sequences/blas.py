@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,9 +38,8 @@ class Blas(NamedTuple):
 def blas() -> Blas | None:
     """Return the functions, or None if they are not found or do not compute what NumPy does."""
     try:
-        from numpy._core import _multiarray_umath
-
-        library = ctypes.CDLL(_multiarray_umath.__file__)
+        module = importlib.import_module("numpy._core._multiarray_umath")
+        library = ctypes.CDLL(str(module.__file__))
     except (ImportError, OSError):
         return None
     for pattern, integer in _NAMES:

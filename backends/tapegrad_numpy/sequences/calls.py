@@ -41,7 +41,9 @@ def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
     if plan.rounds is not None:
         words = _repeated(plan.rounds, words)
     work = sum(instruction.step.work for instruction in plan.instructions)
-    work *= 1 if plan.rounds is None else plan.rounds.length
+    if plan.rounds is not None:
+        # Nobody knows how often a loop with a condition runs.
+        work = TASK_ELEMENTS if plan.rounds.has_condition else work * plan.rounds.length
     memory = np.empty(plan.memory + 64, np.uint8) if plan.memory <= MOST_KEPT else None
     start = 0 if memory is None else -(-memory.ctypes.data // 64) * 64
     integer, save, restore = python_functions()

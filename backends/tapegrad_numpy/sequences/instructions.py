@@ -135,9 +135,9 @@ def _stack_axes(a: Layout, b: Layout, c: Layout) -> list[tuple[int, int, int, in
         if size == 1:
             continue
         if axes and all(last == step * size for last, step in zip(axes[-1][1:], steps)):
-            axes[-1] = (axes[-1][0] * size, *steps)  # type: ignore[assignment]
+            axes[-1] = (axes[-1][0] * size, *steps)
         else:
-            axes.append((size, *steps))  # type: ignore[arg-type]
+            axes.append((size, *steps))
     return axes
 
 
@@ -255,9 +255,7 @@ def _unslice(
     return None if made is None else [_filling(result, 0, 1), *made]
 
 
-def _roll(
-    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
-) -> Made:
+def _roll(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
     """Return the copies of both parts of an array that is rolled along one axis."""
     (source,), (result,) = operands, results
     moved = [(by, axis) for by, axis in zip(params["shift"], params["axis"]) if source.shape[axis]]

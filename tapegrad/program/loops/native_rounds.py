@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.backend.capabilities import (
@@ -134,9 +134,7 @@ class _RoundsPlan:
 
     def _direct_results(self, written: dict[int, int]) -> list[tuple[int, int]]:
         """Let steps write results where they belong; return those that have to be copied."""
-        made = {
-            value.number for p in self._natives.found for value in self._one.steps[p].results
-        }
+        made = {value.number for p in self._natives.found for value in self._one.steps[p].results}
         copies = []
         for position, place in written.items():
             number = self._graph.outputs[position].number
@@ -160,4 +158,3 @@ class _RoundsPlan:
 def _array(value: Value, length: int | None = None, is_written: bool = False) -> Place:
     shape = value.shape if length is None else (length, *value.shape)
     return Place(value.dtype, shape, is_written)
-
