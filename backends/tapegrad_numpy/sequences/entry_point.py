@@ -35,16 +35,16 @@ class CSequences:
     def views(
         self, kernel: Callable[..., Any], operand: Layout, params: Mapping[str, Any]
     ) -> list[tuple[int, Layout]] | None:
-        from tapegrad_numpy.sequences.views import views_of
+        from tapegrad_numpy.sequences.views import views_of  # likewise
 
         return views_of(kernel, operand, params)
 
     def copy(self, source: Layout) -> list[NativeStep] | None:
-        from tapegrad_numpy.sequences.instructions import copies
+        from tapegrad_numpy.sequences.instructions import copies  # likewise
 
         return copies(source, contiguous(source.shape, source.dtype), (0, 1))
 
     def sequence(self, plan: SequencePlan) -> Callable[..., int] | None:
-        from tapegrad_numpy.sequences.calls import sequence_function
+        from tapegrad_numpy.sequences.calls import sequence_function  # likewise
 
         return sequence_function(plan)
