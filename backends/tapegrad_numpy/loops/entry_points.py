@@ -35,7 +35,7 @@ class CLoopCompiler:
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
         *("softmax_gradient", "sum_of_squares", "ties"),
     })  # fmt: skip
-    windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
+    windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
     def takes_stages(self, rows: int, length: int) -> bool:
