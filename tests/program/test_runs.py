@@ -204,3 +204,17 @@ def test_a_stack_that_others_need_stays_one() -> None:
     program = check(function, array(64, 40, 2), array(80, 3), rtol=1e-10)
 
     assert steps_of(program).count("stack") >= 1
+
+
+@pytest.mark.parametrize("mode", [*MODES, "CONSTANT"])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_channels_are_folded_into_the_columns_of_an_image(mode: str, channels: int) -> None:
+    """The innermost loop runs over columns and channels; sums keep or reduce both."""
+
+    def function(x: Any) -> Any:
+        p = tf.pad(x, [[0, 0], [1, 2], [2, 1], [0, 0]], mode=mode)
+        y = p[:, :-3, 1:-2] * 2.0 - p[:, 3:, 3:] + tnp.roll(x, (1, -2), (1, 2)) * p[:, 1:-2, :-3]
+        rows = tf.reduce_sum(y * y, axis=(2, 3))
+        return tf.reduce_sum(y, axis=(0, 1)) * tf.reduce_sum(rows) + y[0, 0]
+
+    check(function, array(2, 7, 9, channels), rtol=1e-8)

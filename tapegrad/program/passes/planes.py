@@ -48,7 +48,7 @@ def _axes_of_stacks(graph: Graph, loops: LoopCompiler) -> dict[int, int]:
     """Return the axes of the planes, by the numbers of values: those of stacks and their kin."""
     axes: dict[int, int] = {}
     for call in graph.calls:
-        axis = call.params.get("axis")
+        axis: Any = call.params.get("axis")
         if call.primitive.name == "stack" and _is_large(call.results[0], axis, loops):
             axes[call.results[0].number] = axis
         elif call.primitive.name == "unstack" and _is_large(call.reads[0], axis, loops):
