@@ -28,6 +28,7 @@ from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.real_parts import with_early_real_parts
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.slices import with_written_parts
@@ -62,6 +63,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
     if capabilities is not None and capabilities.loops is not None:
+        passes.append(with_early_real_parts)
         passes.append(with_known_runs)
         passes.append(partial(with_planes, loops=capabilities.loops))
         passes.append(partial(with_stencils, loops=capabilities.loops))
