@@ -19,6 +19,7 @@ from tapegrad.program.graph.graph import (
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
+from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.definitions import with_definitions
@@ -63,6 +64,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
     if capabilities is not None and capabilities.loops is not None:
+        passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)
         passes.append(with_known_runs)
         passes.append(partial(with_planes, loops=capabilities.loops))
