@@ -18,6 +18,7 @@ from tapegrad_numpy.loops.binding import Run, bound
 from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
+from tapegrad_numpy.loops.folding import folded
 from tapegrad_numpy.loops.libraries import Address, address_of, load, with_parts
 from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel, write_plain
@@ -56,6 +57,7 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
 
 
 def _written(loop: Loop) -> Kernel | None:
+    loop = folded(loop)
     try:
         if loop.stages:
             return write_stages(loop)
