@@ -20,9 +20,8 @@ class CSequences:
         results: Sequence[Layout],
         params: Mapping[str, Any],
     ) -> list[NativeStep] | None:
-        # Imported with the first program, like the C generator.
-        from tapegrad_numpy.loops.compiled_parts import parts_of
-        from tapegrad_numpy.sequences.instructions import WRITERS, step_of_parts
+        from tapegrad_numpy.loops.compiled_parts import parts_of  # with the first program
+        from tapegrad_numpy.sequences.instructions import WRITERS, step_of_parts  # likewise
 
         if not switches.SEQUENCES:
             return None
