@@ -204,7 +204,8 @@ import pathlib
 
 from tests.keras.interchange_models import MODELS, outputs, with_other_weights
 
-embedded, folder, worst = importlib.import_module("tapegrad.keras"), pathlib.Path({str(tmp_path)!r}), []
+embedded, worst = importlib.import_module("tapegrad.keras"), []
+folder = pathlib.Path({str(tmp_path)!r})
 for name, make in MODELS.items():
     ours = with_other_weights(make(embedded), 4)
     ours.save(folder / f"{{name}}.keras")
