@@ -33,22 +33,22 @@ def keras_model_record(model: Any) -> dict[str, Any]:
     record = dict(keras_record(model))
     with keeping_objects():
         given = model.get_compile_config()
-    known = {key: keras_record(value) for key, value in (given or {}).items()}
+    known = {key: keras_record(value, False) for key, value in (given or {}).items()}
     if known.get("jit_compile") == "auto":
         known["jit_compile"] = None
     return {**record, "compile_config": {k: v for k, v in known.items() if v is not None}}
 
 
-def keras_record(value: Any) -> Any:
-    """Return an object as the JSON values that Keras writes."""
+def keras_record(value: Any, is_by_name: bool = True) -> Any:
+    """Return an object as the JSON values that Keras writes; functions of Keras may be names."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
-        return [keras_record(one) for one in value]
+        return [keras_record(one, is_by_name) for one in value]
     if isinstance(value, Mapping):
-        return {key: keras_record(one) for key, one in value.items()}
+        return {key: keras_record(one, is_by_name) for key, one in value.items()}
     if isinstance(value, DType | np.dtype):
         return as_dtype(value).name
     if isinstance(value, slice):
@@ -62,10 +62,10 @@ def keras_record(value: Any) -> Any:
         return {"class_name": kind, "config": {"value": array.tolist(), "dtype": array.dtype.name}}
     if hasattr(value, "get_config") and not isinstance(value, type):
         return _object_record(value)
-    return _function_record(value)
+    return _function_record(value, is_by_name)
 
 
-def _function_record(value: Any, is_by_name: bool = True) -> Any:
+def _function_record(value: Any, is_by_name: bool) -> Any:
     name = value.__name__
     is_known = face_of(value) is not None and getattr(operator, name, None) is not value
     if is_known and is_by_name:
