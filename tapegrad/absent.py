@@ -100,7 +100,6 @@ ABSENT = {
     "queue": _PYTHON_LIST,
     "ragged": _RAGGED,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
-    "saved_model": _SAVING,
     "sets": "Use tapegrad.unique, or Python's sets on the host.",
     "sparse": _SPARSE,
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
@@ -119,6 +118,10 @@ ABSENT = {
 
 
 RULES = {
+    "saved_model.*": (
+        "Saved models have a format of their own; use tapegrad.saved_model.save and "
+        "tapegrad.saved_model.load."
+    ),
     "ragged_*": _RAGGED,
     "IndexedSlicesSpec": _SPECS,
     "TensorArraySpec": _SPECS,

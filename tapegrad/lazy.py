@@ -37,6 +37,7 @@ NAMESPACES = {
     "numpy",
     "optimizers",
     "random",
+    "saved_model",
     "scipy",
     "signal",
     "special",

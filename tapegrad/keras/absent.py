@@ -16,7 +16,7 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "applications": _REAL,
         "distribution": f"Training on several devices is not supported. {_REAL}",
         "quantizers": f"Quantization is not supported. {_REAL}",
-        "export": f"Exported archives are files of TensorFlow. {_REAL}",
+        "export": "Use keras.Model.export, or tapegrad.saved_model.save for several functions.",
         "StatelessScope": (
             "Layers and models have stateless_call, and metrics have stateless_update_state, "
             "stateless_result and stateless_reset_state."
@@ -32,7 +32,6 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "visualization": f"Image galleries are not supported. {_REAL}",
     },
     "keras.layers": {
-        "TFSMLayer": f"SavedModels are files of TensorFlow. {_REAL}",
         "JaxLayer": "Functions of JAX are not supported. Write the layer with keras.ops.",
         "FlaxLayer": "Modules of Flax are not supported. Write the layer with keras.ops.",
         "TorchModuleWrapper": "Modules of PyTorch are not supported. Write a layer.",
@@ -97,7 +96,6 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "audio_dataset_from_directory": f"Sound files are not read. {_REAL}",
     },
     "Model": {
-        "export": f"Exported archives are files of TensorFlow; `save` writes a model file. {_REAL}",
         "quantize": f"Quantization is not supported. {_REAL}",
     },
 }

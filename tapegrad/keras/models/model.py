@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
@@ -25,6 +26,7 @@ from tapegrad.keras.models.training import Trainer
 from tapegrad.keras.registry import custom_object_scope
 from tapegrad.keras.saving.hdf5 import is_hdf5, is_hdf5_name
 from tapegrad.keras.saving.model_file import description, load_model_weights, save_model
+from tapegrad.keras.saving.saved_model import inference_of, specs_of_model, write_saved_model
 from tapegrad.keras.saving.weights import load_weights, save_weights
 from tapegrad.keras.saving.weights_h5 import load_weights_h5, save_weights_h5
 from tapegrad.keras.symbolic import KerasTensor
@@ -152,6 +154,22 @@ class Model(Trainer, Layer):
     def save(self, filepath: Any, overwrite: bool = True) -> None:
         """Write the whole model to a ".keras" file for `load_model`."""
         save_model(self, filepath, overwrite)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+    ) -> None:
+        """Write the inference of this model to a folder for `saved_model.load` and `TFSMLayer`.
+
+        It runs without the classes of the model, as the endpoint `serve`. Nothing is printed,
+        whatever `verbose` is.
+        """
+        check_choice("format", format, ("tf_saved_model",))
+        specs = specs_of_model(self) if input_signature is None else tuple(input_signature)
+        write_saved_model(self, filepath, None, {"serve": inference_of(self, specs)})
 
     def to_json(self, **kwargs: Any) -> str:
         """Return the architecture without the weights as JSON for `model_from_json`."""
