@@ -278,7 +278,7 @@ def test_changed_files_end_in_a_sentence_or_run(tmp_path):
     path, chance = tmp_path / "saved_model.json", random.Random(7)
     original = json.loads(path.read_text())
     refused = 0
-    for _ in range(150):
+    for _ in range(300):
         path.write_text(json.dumps(changed(original, chance)))
         try:
             tf.saved_model.load(tmp_path).serve(tf.ones([2, 4]))

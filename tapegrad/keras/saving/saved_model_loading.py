@@ -74,6 +74,12 @@ class RestoredFunction:
             (SavedFunction(name, tree, arrays, variables), tree["arguments"]) for tree in trees
         ]
         self._names = self._candidates[0][0].names
+        for candidate, template in self._candidates:
+            positional, by_name = template["tuple"]
+            parts = {"list": positional["tuple"]}, {"dict": by_name["dict"]}
+            tensors = [number for part in parts for number in _tensors(part)]
+            if sorted(tensors) != [*range(len(candidate.input_signature))]:
+                raise FileFormatError(f"The arguments of {name!r:.60} are damaged.")
 
     @property
     def input_signature(self) -> Any:
@@ -143,7 +149,7 @@ def _matched(
         name = names[position] if position < len(names) else None
         if name is not None and name in more:
             given.append(more.pop(name))
-        elif not _has_tensor(wanted[position]):
+        elif not _tensors(wanted[position]):
             given.append(_decoded(wanted[position]))
         else:
             return None
@@ -164,16 +170,17 @@ def _matched(
     return tensors if candidate.fits(tensors) else None
 
 
-def _has_tensor(tree: Any) -> bool:
-    if isinstance(tree, str):
-        return tree.startswith("tensor ")
-    inner = next(iter(tree.values())) if isinstance(tree, dict) else []
-    parts = inner.values() if isinstance(inner, dict) else inner
-    return (
-        any(_has_tensor(one) for one in parts)
-        if isinstance(parts, list | type({}.values()))
-        else False
-    )
+def _tensors(tree: Any) -> list[int]:
+    """Return the numbers of the tensors in the form of an argument."""
+    if isinstance(tree, str) and tree.startswith("tensor "):
+        return [int(tree.removeprefix("tensor "))]
+    if not isinstance(tree, dict):
+        return []
+    ((kind, inner),) = tree.items()
+    if kind not in ("dict", "list", "tuple"):
+        raise FileFormatError(f"An argument has the kind {kind!r:.60}.")
+    parts = inner.values() if kind == "dict" else inner
+    return [number for one in parts for number in _tensors(one)]
 
 
 def _decoded(tree: Any) -> Any:
