@@ -182,7 +182,11 @@ def is_built_with_xla() -> bool:
 
 
 def main(argv: Any = None) -> None:
-    """Run the tests of the program that calls this, as `unittest.main` does."""
+    """Run the tests of the program that calls this, as `unittest.main` does.
+
+    >>> callable(main)
+    True
+    """
     unittest.main(argv=argv)
 
 

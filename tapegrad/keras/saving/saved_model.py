@@ -113,11 +113,11 @@ def _functions(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str, 
         name
         for kind in reversed(type(obj).__mro__)
         for name, value in vars(kind).items()
-        if isinstance(value, Function) and not kind.__module__.startswith("tapegrad.")
+        if isinstance(value, Function) and not kind.__module__.startswith("tapegrad.keras.")
     ]
     for name in dict.fromkeys([*own, *methods]):
         function: Any = getattr(obj, name)
-        yield path, name, function.__func__ if isinstance(function, MethodType) else function
+        yield path, name, getattr(function, "__func__", function)
     for name, value in vars(obj).items():
         if isinstance(value, HasVariables) and not isinstance(value, type | Variable):
             yield from _functions(value, f"{path}{name}.", seen)
