@@ -5,6 +5,8 @@ The AttributeError for such a name says so.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 _RAGGED = (
     "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad "
     "sequences with keras.utils.pad_sequences or Dataset.padded_batch, and mask them with "
@@ -34,6 +36,22 @@ _PROCESSES = (
     "start one process per GPU, each with CUDA_VISIBLE_DEVICES."
 )
 
+_SAMPLING = "Use tapegrad.random.log_uniform_candidate_sampler, or draw indices yourself."
+_OF_KERAS = "It is in tapegrad.keras.optimizers, unless Keras does not have it either."
+_METHOD = "Use the methods of tapegrad.data.Dataset, which has most of these under the same name."
+_SERVICE = "Datasets are read in the process that uses them."
+_GRAPH_FILES = "There are no graph definitions and their files."
+_IMAGES = "Use Pillow on the host, or tapegrad.image.decode_image."
+_SMALL_NUMBERS = "The smallest numbers are int8, uint8, float16 and bfloat16; see docs/dtypes.md."
+_QUANTIZED = "Quantized numbers are not supported; see docs/dtypes.md."
+_OPERATORS = (
+    "There are no operators without a matrix. Use matrices with tapegrad.linalg, or functions of "
+    "vectors with tapegrad.scipy.sparse.linalg."
+)
+_BANDS = "Use tapegrad.linalg.solve on the whole matrix, or tapegrad.scipy.sparse.linalg.spsolve."
+_SPECS = "Use tapegrad.TensorSpec."
+_PRESET = "Programs are compiled in one way; there is nothing to set."
+
 ABSENT = {
     "AggregationMethod": "Gradients are always added.",
     "CriticalSection": "Variable.assign_add and the like are atomic; else use threading.Lock.",
@@ -49,7 +67,6 @@ ABSENT = {
     "TypeSpec": "Use tapegrad.TensorSpec.",
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
-    "as_string": "Use tapegrad.strings.as_string.",
     "autograph": (
         "tapegrad.function converts Python control flow on tensors by itself, unless it is made "
         "with autograph=False."
@@ -83,7 +100,6 @@ ABSENT = {
     "queue": _PYTHON_LIST,
     "ragged": _RAGGED,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
-    "saved_model": _SAVING,
     "sets": "Use tapegrad.unique, or Python's sets on the host.",
     "sparse": _SPARSE,
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
@@ -101,6 +117,211 @@ ABSENT = {
 }
 
 
+RULES = {
+    "saved_model.*": (
+        "Saved models have a format of their own; use tapegrad.saved_model.save and "
+        "tapegrad.saved_model.load."
+    ),
+    "ragged_*": _RAGGED,
+    "IndexedSlicesSpec": _SPECS,
+    "TensorArraySpec": _SPECS,
+    "type_spec_from_value": _SPECS,
+    "data.DatasetSpec": _SPECS,
+    "data.IteratorSpec": _SPECS,
+    "DeviceSpec": "Use tapegrad.device with a name such as '/GPU:0'.",
+    "NoneTensorSpec": "Use None for a value that is missing.",
+    "approx_top_k": "Use tapegrad.math.top_k, which is exact.",
+    "math.approx_*": "Use tapegrad.math.top_k, which is exact.",
+    "nn.approx_*": "Use tapegrad.math.top_k, which is exact.",
+    "bitcast": "Use x.numpy().view(dtype) on the host.",
+    "check_pinned": "Arrays on the host are those of NumPy.",
+    "config.experimental.ClusterDeviceFilters": _PROCESSES,
+    "config.experimental_connect_*": _PROCESSES,
+    "distribute.*": _PROCESSES,
+    "train.*Def": _PROCESSES,
+    "train.Cluster*": _PROCESSES,
+    "config.experimental.*mlir*": _PRESET,
+    "config.optimizer": _PRESET,
+    "config.experimental.*device_policy": (
+        "Tensors of different devices are never mixed in silence."
+    ),
+    "config.experimental.*synchronous*": "Kernels on a GPU always run asynchronously.",
+    "conv": "Use tapegrad.nn.convolution.",
+    "conv2d_backprop_*": "Gradients come from tapegrad.GradientTape.",
+    "nn.depthwise_conv2d_backprop_*": "Gradients come from tapegrad.GradientTape.",
+    "data.NumpyIterator": "Use Dataset.as_numpy_iterator.",
+    "data.ThreadingOptions": "The number of threads follows the processor.",
+    "data.experimental.*Options": "The number of threads follows the processor.",
+    "data.experimental.service*": _SERVICE,
+    "data.experimental.dense_to_*": _RAGGED,
+    "data.experimental.*": _METHOD,
+    "debugging.experimental": "Use tapegrad.debugging.check_numerics.",
+    "debugging.*check_numerics": (
+        "Use tapegrad.debugging.check_numerics on tensors, or keras.callbacks.TerminateOnNaN."
+    ),
+    "debugging.*traceback*": "Tracebacks are always complete.",
+    "debugging.*log_device_placement": "Tensors have an attribute `device`.",
+    "dtypes.experimental": _SMALL_NUMBERS,
+    "qint*": _QUANTIZED,
+    "quint*": _QUANTIZED,
+    "dtypes.q*": _QUANTIZED,
+    "dtypes.QUANTIZED_DTYPES": _QUANTIZED,
+    "resource": "Variables are tapegrad.Variable.",
+    "dtypes.resource": "Variables are tapegrad.Variable.",
+    "variant": "There are no tensors of other objects; use Python's lists.",
+    "dtypes.variant": "There are no tensors of other objects; use Python's lists.",
+    "extract_volume_patches": "Use tapegrad.image.extract_patches on slices.",
+    "fftnd": "Use tapegrad.signal.fftn.",
+    "signal.fftnd": "Use tapegrad.signal.fftn.",
+    "ifftnd": "Use tapegrad.signal.ifftn.",
+    "signal.ifftnd": "Use tapegrad.signal.ifftn.",
+    "irfftnd": "Use tapegrad.signal.irfftn.",
+    "signal.irfftnd": "Use tapegrad.signal.irfftn.",
+    "rfftnd": "Use tapegrad.signal.rfftn.",
+    "signal.rfftnd": "Use tapegrad.signal.rfftn.",
+    "signal.*mdct": "Use tapegrad.signal.dct on frames from tapegrad.signal.frame.",
+    "fingerprint": "Use tapegrad.strings.to_hash_bucket_fast, or hashlib on the host.",
+    "get_current_name_scope": "Names have no scopes.",
+    "guarantee_const": "Values that do not change need no mark.",
+    "image.*jpeg*": _IMAGES,
+    "image.decode_*": _IMAGES,
+    "io.*jpeg*": _IMAGES,
+    "io.decode_gif": _IMAGES,
+    "io.decode_jxl": _IMAGES,
+    "io.decode_webp": _IMAGES,
+    "image.*bounding_box*": "Draw and sample boxes with NumPy on the host.",
+    "image.extract_glimpse": "Use tapegrad.image.crop_and_resize.",
+    "import_graph_def": _GRAPH_FILES,
+    "make_ndarray": _GRAPH_FILES,
+    "io.write_graph": _GRAPH_FILES,
+    "version.GRAPH_DEF_*": _GRAPH_FILES,
+    "inside_function": "Use tapegrad.executing_eagerly.",
+    "io.decode_compressed": "Use Python's gzip and zlib on the host.",
+    "io.*code_proto": "Use the package protobuf on the host.",
+    "io.decode_json_example": "Use Python's json on the host.",
+    "io.*_sparse": _SPARSE,
+    "io.gfile.get_registered_schemes": "Files are local ones.",
+    "io.match_filenames_once": "Use tapegrad.io.gfile.glob.",
+    "io.parse_single_sequence_example": _RECORDS,
+    "train.FeatureList*": _RECORDS,
+    "train.SequenceExample": _RECORDS,
+    "is_symbolic_tensor": "Symbolic tensors are those of Keras; see keras.utils.is_keras_tensor.",
+    "linalg.LinearOperator*": _OPERATORS,
+    "linalg.*tridiagonal*": _BANDS,
+    "linalg.banded_triangular_solve": _BANDS,
+    "linalg.experimental": "Use tapegrad.scipy.sparse.linalg.cg.",
+    "linalg.lu_*": "Use tapegrad.linalg.solve and tapegrad.linalg.inv.",
+    "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
+    "math.sobol_sample": "Use scipy.stats.qmc on the host.",
+    "nn.RNNCell*": "Use the layers of tapegrad.keras.layers, which have an argument `dropout`.",
+    "nn.*candidate_sampler": _SAMPLING,
+    "nn.compute_accidental_hits": _SAMPLING,
+    "random.*candidate_sampler": _SAMPLING,
+    "nn.nce_loss": "Use tapegrad.nn.sigmoid_cross_entropy_with_logits on drawn classes.",
+    "nn.sampled_softmax_loss": (
+        "Use tapegrad.nn.sparse_softmax_cross_entropy_with_logits on drawn classes."
+    ),
+    "nn.batch_norm_with_global_normalization": "Use tapegrad.nn.batch_normalization.",
+    "nn.ctc_*": "Use tapegrad.keras.losses.CTC for the loss, and decode on the host.",
+    "nn.collapse_repeated": "Use tapegrad.keras.losses.CTC for the loss, and decode on the host.",
+    "nn.dilation2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
+    "nn.erosion2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
+    "nn.*embedding_lookup_sparse": "Use tapegrad.nn.embedding_lookup with a mask.",
+    "nn.experimental": "Use tapegrad.nn.dropout and tapegrad.nn.stateless_dropout.",
+    "nn.fractional_*": "Use tapegrad.nn.avg_pool and tapegrad.nn.max_pool.",
+    "nn.isotonic_regression": "Use scikit-learn on the host.",
+    "nn.with_space_to_batch": "Use tapegrad.nn.convolution with dilations.",
+    "required_space_to_batch_paddings": "Use tapegrad.nn.convolution with dilations.",
+    "no_gradient": "Use tapegrad.stop_gradient.",
+    "nondifferentiable_batch_function": "Collect batches before the call.",
+    "optimizers.*": _OF_KERAS,
+    "parallel_stack": "Use tapegrad.stack.",
+    "random.Algorithm": "The generator is always Philox.",
+    "random.create_rng_state": "Use tapegrad.random.Generator.",
+    "random.stateless_binomial": "Use tapegrad.random.Generator.",
+    "random.experimental": (
+        "The functions are in tapegrad.random, without `experimental` and without "
+        "`stateless_` in front of split and fold_in."
+    ),
+    "random.stateless_parameterized_truncated_normal": (
+        "Use tapegrad.random.stateless_truncated_normal."
+    ),
+    "random_index_shuffle": "Use tapegrad.random.stateless_shuffle.",
+    "strings.unicode_*": "Use Python's text methods on the host.",
+    "strings.unsorted_segment_join": "Use tapegrad.strings.reduce_join.",
+    "summary.graph": (
+        "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
+    ),
+    "summary.write": (
+        "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
+    ),
+    "summary.trace_off": (
+        "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
+    ),
+    "summary.experimental.*": (
+        "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
+    ),
+    "test.Benchmark": "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors.",
+    "test.assert_equal_graph_def": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.benchmark_config": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.create_local_cluster": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.disable_with_predicate": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.experimental": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.is_cpu_target_available": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "test.with_eager_op_as_function": (
+        "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
+    ),
+    "timestamp": "Use Python's time.time.",
+    "tools": "TensorFlow's tools are programs of their own.",
+    "train.Coordinator": "Use Python's threading.",
+    "train.ExponentialMovingAverage": "Optimizers of tapegrad.keras.optimizers take use_ema=True.",
+    "train.*heckpoint*": (
+        "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
+        "tapegrad.train.latest_checkpoint."
+    ),
+    "train.TrackableView": (
+        "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
+        "tapegrad.train.latest_checkpoint."
+    ),
+    "train.experimental": (
+        "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
+        "tapegrad.train.latest_checkpoint."
+    ),
+    "train.list_variables": (
+        "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
+        "tapegrad.train.latest_checkpoint."
+    ),
+    "train.load_variable": (
+        "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
+        "tapegrad.train.latest_checkpoint."
+    ),
+    "tuple": "Use a Python tuple.",
+}
+"""Patterns of further names; the first that fits counts."""
+
+
+def why_absent(path: str) -> str:
+    """Return the sentence about a name that tapegrad does not have, or an empty string.
+
+    >>> why_absent("linalg.LinearOperatorDiag")[:40]
+    'There are no operators without a matrix.'
+    """
+    found = ABSENT.get(path)
+    return found or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
+
+
 def absence(place: str, name: str) -> AttributeError:
     """Return the error for a name that a module of tapegrad does not have.
 
@@ -108,6 +329,6 @@ def absence(place: str, name: str) -> AttributeError:
     True
     """
     module = f"tapegrad.{place}" if place else "tapegrad"
-    offered = ABSENT.get(f"{place}.{name}" if place else name)
+    offered = why_absent(f"{place}.{name}" if place else name)
     message = f"module {module!r} has no attribute {name!r}"
     return AttributeError(f"{message}. {offered}" if offered else message)

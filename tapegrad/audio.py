@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ShapeError
@@ -90,3 +91,7 @@ def _bytes_of(contents: Any) -> bytes:
 __all__ = ["decode_wav", "encode_wav"]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("audio", name)

@@ -1,5 +1,8 @@
 """TensorFlow's `tf.bitwise` names."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.elementwise.bits import (
     bitwise_and,
@@ -13,3 +16,7 @@ from tapegrad.ops.elementwise.bits import (
 __all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("bitwise", name)

@@ -10,11 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.kind_assertions import (
+    assert_integer,
+    assert_proper_iterable,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_shapes,
+    assert_type,
+    is_numeric_tensor,
+)
 from tapegrad.program.record.effects import act
 
 __all__ = [
@@ -23,15 +35,26 @@ __all__ = [
     "assert_equal",
     "assert_greater",
     "assert_greater_equal",
+    "assert_integer",
     "assert_less",
     "assert_less_equal",
     "assert_near",
+    "assert_negative",
     "assert_non_negative",
+    "assert_non_positive",
     "assert_none_equal",
     "assert_positive",
+    "assert_proper_iterable",
     "assert_rank",
+    "assert_rank_at_least",
+    "assert_rank_in",
+    "assert_same_float_dtype",
+    "assert_scalar",
+    "assert_shapes",
     "assert_that",
+    "assert_type",
     "check_numerics",
+    "is_numeric_tensor",
 ]
 
 Array = np.ndarray
@@ -178,6 +201,22 @@ def assert_non_negative(x: Any, message: str | None = None) -> None:
     _check(lambda x: x >= 0, "x >= 0", message, x)
 
 
+def assert_negative(x: Any, message: str | None = None) -> None:
+    """Raise unless all elements are below zero.
+
+    >>> assert_negative([-1.0, -2.0])
+    """
+    _check(lambda x: x < 0, "x < 0", message, x)
+
+
+def assert_non_positive(x: Any, message: str | None = None) -> None:
+    """Raise unless all elements are at most zero.
+
+    >>> assert_non_positive([-1.0, 0.0])
+    """
+    _check(lambda x: x <= 0, "x <= 0", message, x)
+
+
 def assert_all_finite(x: Any, message: str | None = None) -> None:
     """Raise if an element is infinite or NaN.
 
@@ -198,3 +237,7 @@ def check_numerics(tensor: Any, message: str) -> Any:
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("debugging", name)

@@ -189,3 +189,27 @@ class UnimplementedError(TapegradError, NotImplementedError):
 
 class UnknownError(TapegradError):
     """TensorFlow's error for everything else; never raised here."""
+
+
+class OperatorNotAllowedInGraphError(TapegradError, TypeError):
+    """TensorFlow's error for Python operators on symbolic tensors; never raised here."""
+
+
+# The numbers that TensorFlow gives to the errors.
+OK = 0
+CANCELLED = 1
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+OUT_OF_RANGE = 11
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+DATA_LOSS = 15
+UNAUTHENTICATED = 16

@@ -6,6 +6,7 @@ images are left to other libraries, such as Pillow.
 
 from typing import Any as _Any
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.io.images import (
     decode_bmp,
@@ -92,7 +93,7 @@ _INSTEAD = {
 def __getattr__(name: str) -> _Any:
     if name in _INSTEAD:
         raise AttributeError(f"tapegrad.image does not offer {name!r}. {_INSTEAD[name]}")
-    raise AttributeError(f"module 'tapegrad.image' has no attribute {name!r}")
+    raise _absence("image", name)
 
 
 __all__ = [

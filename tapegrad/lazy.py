@@ -37,6 +37,7 @@ NAMESPACES = {
     "numpy",
     "optimizers",
     "random",
+    "saved_model",
     "scipy",
     "signal",
     "special",
@@ -123,6 +124,7 @@ FUNCTIONS_IN = {
 # TensorFlow's name -> the module and the name of the function there.
 RENAMED = {
     "constant_initializer": ("keras.initializers", "Constant"),
+    "as_string": ("strings", "as_string"),
     "floordiv": ("ops.elementwise.rounding", "floor_divide"),
     "math_mod": ("ops.elementwise.rounding", "mod"),
     "matrix_square_root": ("ops.linalg.functions", "sqrtm"),
@@ -133,6 +135,7 @@ RENAMED = {
     "random_uniform_initializer": ("keras.initializers", "RandomUniform"),
     "realdiv": ("ops.elementwise.arithmetic", "divide"),
     "slice": ("ops.indexing.slices_and_masks", "slice_tensor"),
+    "space_to_batch_nd": ("ops.shape.rearranging", "space_to_batch"),
     "truediv": ("ops.elementwise.arithmetic", "divide"),
     "truncatemod": ("ops.elementwise.rounding", "fmod"),
     "zeros_initializer": ("keras.initializers", "Zeros"),

@@ -1,5 +1,8 @@
 """TensorFlow's `tf.linalg` names: solvers, decompositions, norms."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.creation import eye
 from tapegrad.ops.linalg.decompositions import cholesky, lu, qr
@@ -41,3 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("linalg", name)

@@ -1,6 +1,9 @@
 """TensorFlow's `tf.math` names: elementwise functions, reductions, special functions."""
 
+from typing import Any as _Any
+
 from tapegrad import special
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.composed import (
     confusion_matrix,
@@ -158,3 +161,7 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("math", name)

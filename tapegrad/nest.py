@@ -1,5 +1,8 @@
 """TensorFlow's `tf.nest` names: nested structures of values."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.nest import (
     assert_same_structure,
@@ -12,3 +15,7 @@ from tapegrad.core.values.nest import (
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("nest", name)

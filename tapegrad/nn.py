@@ -1,5 +1,8 @@
 """TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.attention.functions import rotary_embedding, scaled_dot_product_attention
 from tapegrad.ops.composed import bias_add
@@ -112,3 +115,7 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("nn", name)

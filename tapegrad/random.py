@@ -1,5 +1,8 @@
 """TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.random.candidates import log_uniform_candidate_sampler
 from tapegrad.ops.random.functions import (
@@ -54,3 +57,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("random", name)

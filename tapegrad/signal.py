@@ -3,6 +3,9 @@
 `convolve` and `correlate` are NumPy's.
 """
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.ops.convolution.sequences import convolve, correlate
 from tapegrad.ops.fourier.frames import (
@@ -60,3 +63,7 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("signal", name)

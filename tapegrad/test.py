@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import unittest
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapegrad.absent import absence as _absence
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.config.devices import list_logical_devices
@@ -15,15 +17,20 @@ from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.test_case import TestCase
 
 Matrix = np.ndarray
 
 __all__ = [
+    "TestCase",
     "compute_gradient",
     "gpu_device_name",
     "is_built_with_cuda",
     "is_built_with_gpu_support",
+    "is_built_with_rocm",
+    "is_built_with_xla",
     "is_gpu_available",
+    "main",
     "max_error",
 ]
 
@@ -156,6 +163,33 @@ def is_built_with_cuda() -> bool:
     return importlib.util.find_spec("cupy") is not None
 
 
+def is_built_with_rocm() -> bool:
+    """Return False: tapegrad uses CUDA GPUs.
+
+    >>> is_built_with_rocm()
+    False
+    """
+    return False
+
+
+def is_built_with_xla() -> bool:
+    """Return False: `function` compiles with NumPy and CUDA.
+
+    >>> is_built_with_xla()
+    False
+    """
+    return False
+
+
+def main(argv: Any = None) -> None:
+    """Run the tests of the program that calls this, as `unittest.main` does.
+
+    >>> callable(main)
+    True
+    """
+    unittest.main(argv=argv)
+
+
 def is_built_with_gpu_support() -> bool:
     """Return whether CuPy is installed, with which tapegrad uses CUDA GPUs.
 
@@ -163,3 +197,7 @@ def is_built_with_gpu_support() -> bool:
     True
     """
     return is_built_with_cuda()
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("test", name)

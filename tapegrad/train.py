@@ -1,5 +1,8 @@
 """TensorFlow's `tf.train`: checkpoints, and the messages of record files."""
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.io.messages import BytesList, Example, Feature, Features, FloatList, Int64List
 from tapegrad.keras.saving.checkpoint import (
@@ -25,3 +28,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("train", name)

@@ -5,6 +5,10 @@ tapegrad's own version is `tapegrad.__version__`.
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
+
 __all__ = ["COMPILER_VERSION", "GIT_VERSION", "VERSION"]
 
 VERSION = "2.21.0"
@@ -15,3 +19,7 @@ GIT_VERSION = f"v{VERSION}-tapegrad"
 
 COMPILER_VERSION = "none"
 """tapegrad is written in Python; the C compiler that it calls for loops is in `tapegrad info`."""
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("version", name)

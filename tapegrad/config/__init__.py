@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.config import experimental, threading
 from tapegrad.config.devices import (
     LogicalDevice,
@@ -19,13 +22,20 @@ from tapegrad.config.memory import (
     set_logical_device_configuration,
 )
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.program.eager_mode import functions_run_eagerly, run_functions_eagerly
+from tapegrad.program.eager_mode import (
+    functions_run_eagerly,
+    functions_run_eagerly as experimental_functions_run_eagerly,
+    run_functions_eagerly,
+    run_functions_eagerly as experimental_run_functions_eagerly,
+)
 
 __all__ = [
     "LogicalDevice",
     "LogicalDeviceConfiguration",
     "PhysicalDevice",
     "experimental",
+    "experimental_functions_run_eagerly",
+    "experimental_run_functions_eagerly",
     "functions_run_eagerly",
     "get_logical_device_configuration",
     "get_soft_device_placement",
@@ -40,3 +50,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("config", name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.config.devices import (
     device_description as get_device_details,
     get_visible_devices,
@@ -49,3 +52,7 @@ __all__ = [
     "set_visible_devices",
     "tensor_float_32_execution_enabled",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absence("config.experimental", name)

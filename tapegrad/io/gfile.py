@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import AlreadyExistsError, ArgumentError
 from tapegrad.io.paths import local_path, named_errors
@@ -296,3 +297,7 @@ def walk(top: Any, topdown: bool = True) -> Iterator[tuple[str, list[str], list[
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("io.gfile", name)

@@ -3,35 +3,99 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 _REAL = "Real Keras offers it; tapegrad.keras, which needs no other package, does not."
-_SENTENCES = {
+_AUGMENTATIONS = (
+    *("AugMix", "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "CutMix"),
+    *("Equalization", "MaxNumBoundingBoxes", "MixUp", "Pipeline", "RandAugment"),
+    *("ReversibleEmbedding", "Solarization"),
+)
+_SENTENCES: dict[str, dict[str, str]] = {
     "keras": {
         "applications": _REAL,
         "distribution": f"Training on several devices is not supported. {_REAL}",
         "quantizers": f"Quantization is not supported. {_REAL}",
-        "export": f"Exported archives are files of TensorFlow. {_REAL}",
+        "export": "Use keras.Model.export, or tapegrad.saved_model.save for several functions.",
         "StatelessScope": (
             "Layers and models have stateless_call, and metrics have stateless_update_state, "
             "stateless_result and stateless_reset_state."
         ),
+        "SymbolicScope": _REAL,
+        "Quantizer": f"Quantization is not supported. {_REAL}",
+        "FloatDTypePolicy": "Use keras.DTypePolicy.",
+        "Function": "Use keras.Model, or tapegrad.function.",
+        "RematScope": "Use tapegrad.recompute_grad.",
+        "remat": "Use tapegrad.recompute_grad.",
+        "distillation": _REAL,
         "wrappers": f"The wrappers for scikit-learn are not supported. {_REAL}",
         "visualization": f"Image galleries are not supported. {_REAL}",
     },
     "keras.layers": {
-        "TFSMLayer": f"SavedModels are files of TensorFlow. {_REAL}",
         "JaxLayer": "Functions of JAX are not supported. Write the layer with keras.ops.",
         "FlaxLayer": "Modules of Flax are not supported. Write the layer with keras.ops.",
         "TorchModuleWrapper": "Modules of PyTorch are not supported. Write a layer.",
-        "MelSpectrogram": _REAL,
-        "STFTSpectrogram": _REAL,
+        "*Spectrogram": f"Use tapegrad.signal.stft in a layer. {_REAL}",
+        "Adaptive*": _REAL,
+        "Random*": _REAL,
+        **dict.fromkeys(_AUGMENTATIONS, _REAL),
     },
+    "keras.backend": {"*": "Use the functions of tapegrad itself."},
+    "keras.callbacks": {
+        "OrbaxCheckpoint": "Use keras.callbacks.ModelCheckpoint.",
+        "RemoteMonitor": "Send the logs in a keras.callbacks.LambdaCallback.",
+        "SwapEMAWeights": f"Optimizers take use_ema=True. {_REAL}",
+    },
+    "keras.config": {
+        "*max_*": "Pass epochs and steps_per_epoch to fit.",
+        "enable_unsafe_deserialization": "Files hold no code, so that nothing is unsafe.",
+        "set_backend": "This is the only backend. Real Keras has others.",
+    },
+    "keras.dtype_policies": {
+        "FloatDTypePolicy": "Use keras.DTypePolicy.",
+        "deserialize": "Use keras.DTypePolicy.from_config.",
+        "serialize": "Use the get_config of a keras.DTypePolicy.",
+        "*Policy*": f"Quantization is not supported. {_REAL}",
+    },
+    "keras.initializers": {"*[sS][tT][fF][tT]*": f"Use tapegrad.signal.stft. {_REAL}"},
+    "keras.ops": {
+        "adaptive_*": _REAL,
+        "cdist": "Use tapegrad.norm of x[:, None] - y.",
+        "ctc_*": "Use keras.losses.CTC for the loss.",
+        "extract_sequences": "Use tapegrad.signal.frame.",
+        "*fold": "Use keras.ops.image.extract_patches.",
+        "istft": "Use tapegrad.signal.inverse_stft.",
+        "jvp": "Use tapegrad.jvp.",
+        "logdet": "Use tapegrad.linalg.logdet.",
+        "lu_factor": "Use keras.ops.solve.",
+        "rearrange": "Use keras.ops.reshape and keras.ops.transpose.",
+        "stft": "Use tapegrad.signal.stft.",
+        "view": "Use keras.ops.cast, or view arrays of NumPy.",
+    },
+    "keras.ops.image": {
+        "elastic_transform": _REAL,
+        "extract_patches_3d": _REAL,
+        "scale_and_translate": "Use keras.ops.image.affine_transform.",
+        "sobel_edges": "Use tapegrad.image.sobel_edges.",
+        "ssim": "Use tapegrad.image.ssim.",
+    },
+    "keras.optimizers": {
+        "MultiOptimizer": f"Call apply_gradients of several optimizers in train_step. {_REAL}",
+        "OptimizerMap": f"Call apply_gradients of several optimizers in train_step. {_REAL}",
+        "ScheduleFreeAdamW": _REAL,
+        "legacy": "Use the optimizers of keras.optimizers.",
+    },
+    "keras.random": {"binomial": "Use tapegrad.random.Generator."},
+    "keras.saving": {"KerasFileEditor": _REAL},
     "keras.utils": {
+        "Config": "Use a Python dict.",
         "FeatureSpace": _REAL,
+        "bounding_boxes": _REAL,
+        "get_source_inputs": "Functional models have an attribute `inputs`.",
+        "model_to_dot": "Use keras.utils.plot_model, which needs no other program.",
         "audio_dataset_from_directory": f"Sound files are not read. {_REAL}",
     },
     "Model": {
-        "export": f"Exported archives are files of TensorFlow; `save` writes a model file. {_REAL}",
         "quantize": f"Quantization is not supported. {_REAL}",
     },
 }
@@ -56,5 +120,6 @@ def why_absent(place: str, name: str) -> str:
     >>> why_absent("Model", "quantize")[:32]
     ' Quantization is not supported. '
     """
-    sentence = _SENTENCES[place].get(name, "")
+    rules = _SENTENCES.get(place, {})
+    sentence = rules.get(name) or next((rules[one] for one in rules if fnmatchcase(name, one)), "")
     return f" {sentence}" if sentence else ""

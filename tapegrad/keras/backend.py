@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name
 from tapegrad.keras.backend_functions import (
     batch_dot,
     batch_flatten,
@@ -61,7 +62,7 @@ def __getattr__(name: str) -> Any:
         for entry in names.split():
             if entry.partition("=")[0] == wanted:
                 return getattr(import_module(place), entry.rpartition("=")[2])
-    raise AttributeError(f"keras.backend has no {name!r}. Use the functions of tapegrad itself.")
+    raise absent_name("keras.backend", name, __all__)
 
 
 __all__ = [

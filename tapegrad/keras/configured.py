@@ -72,19 +72,20 @@ def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return {}
     try:
-        found = _signature(cls).bind(None, *args, **kwargs)
+        found = signature_of(cls).bind(None, *args, **kwargs)
     except TypeError:
         return dict(kwargs)  # the constructor raises the error
     found.apply_defaults()
     arguments = dict(list(found.arguments.items())[1:])
-    for name, parameter in _signature(cls).parameters.items():
+    for name, parameter in signature_of(cls).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             arguments.update(arguments.pop(name, {}))
     return arguments
 
 
 @cache
-def _signature(cls: type) -> inspect.Signature:
+def signature_of(cls: type) -> inspect.Signature:
+    """Return the signature of the constructor of a class, with `self`."""
     # The signature of the class would be that of `__new__` above.
     return inspect.signature(inspect.getattr_static(cls, "__init__"))
 
@@ -96,7 +97,7 @@ def arguments_in(names: Mapping[str, Any]) -> dict[str, Any]:
 
 def accepted(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
     """Drop name, trainable and dtype from a configuration if the constructor does not take them."""
-    parameters = _signature(cls).parameters
+    parameters = signature_of(cls).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     refused = {"name", "trainable", "dtype"} - ({*config} if takes_all else {*parameters})
     return {key: value for key, value in config.items() if key not in refused}

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Configured
 
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
@@ -80,3 +81,7 @@ def get(identifier: Any) -> DTypePolicy:
         return DTypePolicy.from_config(identifier.get("config", {}))
     name = identifier if isinstance(identifier, str) else as_dtype(identifier).name
     return DTypePolicy(name)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.dtype_policies", name, ["DTypePolicy"])

@@ -10,6 +10,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.config import floatx
 from tapegrad.ops.nn.dropout import apply_dropout
 from tapegrad.ops.random import primitives as draws
@@ -146,3 +147,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.random", name, __all__)

@@ -356,15 +356,16 @@ def _pull_back(
 
 
 def _tracked_variables(recording: Recording, made: list[Tensor], stack: Stack) -> list[Variable]:
-    """The variables that were read and that the outer recorders track."""
+    """The variables that were read and that outer recorders track, in the order of the graph."""
     read = {value.number for call in recording.calls for value in call.reads}
     read |= {y.array.value.number for y in made if type(y.array) is Recorded}
     with using_stack(stack):
-        return [
+        found = [
             variable
             for variable, before in recording.known_variables()
             if before.value.number in read and variable.shared_value().node is not None
         ]
+    return sorted(found, key=lambda variable: variable.number)
 
 
 class _SplitGraph:

@@ -66,11 +66,13 @@ from tapegrad.program.record.effects import attempt_after, silence, without_effe
 from tapegrad.program.record.methods import Method
 from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
-from tapegrad.program.record.signature import Parameters, check_specs, fitted_to
+from tapegrad.program.record.signature import Parameters, check_specs, fitted_to, specs_of
 from tapegrad.program.recorded_call import RecordedCall
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
+MOST_SPECS = 16
+"""So many signatures of recorded calls are kept, for `saved_model.save`."""
 
 
 class Function:
@@ -110,6 +112,8 @@ class Function:
         self._families = Families()
         self._gradient: Function | None = None
         self._history = History()
+        self.recorded_specs: dict[Any, Any] = {}
+        """The arguments of recorded calls, with a TensorSpec for each tensor."""
         self._changed_tensors = 0
         self._warned: set[str] = set()
         self._bound: dict[int, tuple[weakref.ref[Any], FunctionOfObject]] = {}
@@ -428,7 +432,9 @@ class Function:
         """
         if not args and not kwargs and self._specs is not None:
             args = self._specs
-        return ConcreteFunction(self, args, kwargs)
+        owner = self.python_function.owner if isinstance(self.python_function, Method) else None
+        function = self if owner is None else MethodType(self, owner)
+        return ConcreteFunction(function, args, kwargs)
 
     def explain(self) -> Explanation:
         """Return why the function was recorded and why calls ran eagerly, as a readable table.
@@ -563,6 +569,8 @@ class Function:
     def _note_recording(self, args: Args, kwargs: Kwargs, key: Any, tape_key: Any = None) -> None:
         """Remember why a call is recorded, and warn if that happens often."""
         under_tapes = tape_key is not None
+        if len(self.recorded_specs) < MOST_SPECS:
+            self.recorded_specs[key] = specs_of(args, kwargs)
         cache: ProgramCache[Any] = self._forward_backward if under_tapes else self._entries
         special: ProgramCache[Any] = self._first_under_tapes if under_tapes else self._first
         now = tape_key if under_tapes else key

@@ -7,7 +7,7 @@ from functools import reduce
 import pytest
 
 import tapegrad as tf
-from tapegrad.absent import ABSENT
+from tapegrad.absent import ABSENT, RULES
 
 
 @pytest.mark.parametrize("name", ABSENT)
@@ -29,7 +29,7 @@ def test_a_name_that_nobody_has_gets_the_usual_error(module):
         module.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("sentence", sorted(set(ABSENT.values())))
+@pytest.mark.parametrize("sentence", sorted({*ABSENT.values(), *RULES.values()}))
 def test_sentences_name_what_exists(sentence):
     words = sentence.replace(";", " ").replace(",", " ").replace("`", " ").split()
     for word in words:

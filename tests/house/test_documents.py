@@ -76,6 +76,14 @@ def test_the_page_of_functions_says_what_the_samples_say():
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def test_the_page_of_names_says_what_the_package_has():
+    command = [sys.executable, str(ROOT / "ci" / "tensorflow_page.py"), "--check"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_the_readme_shows_code():
     assert python_blocks((ROOT / "README.md").read_text("utf-8"))
 

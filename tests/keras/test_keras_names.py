@@ -208,9 +208,7 @@ def test_the_version_is_one_of_keras_3():
         (keras, "applications"),
         (keras, "quantizers"),
         (keras, "distribution"),
-        (layers, "TFSMLayer"),
         (keras.utils, "FeatureSpace"),
-        (keras.Sequential([layers.Dense(1)]), "export"),
         (keras.Sequential([layers.Dense(1)]), "quantize"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_file_cannot_name_anything_else(module: Any, name: str) -> None:
         keras.saving.deserialize_keras_object({"class_name": "Unknown", "config": {}})
 
 
-@pytest.mark.parametrize("name", ["model", "model.h5", "model.keras.zip"])
+@pytest.mark.parametrize("name", ["model", "model.keras.zip"])
 def test_another_suffix_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"must end in '\.keras'"):
         stacked().save(tmp_path / name)
@@ -213,7 +213,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         load_model(archive_with(path, metadata__json="[]"))
     with pytest.raises(ArgumentError, match=r"is not a readable model"):
         load_model(archive_with(path, metadata__json="{"))
-    with pytest.raises(ArgumentError, match=r"written by Keras.*HDF5.*get_weights"):
+    with pytest.raises(ArgumentError, match=r"config\.json is not JSON"):
         load_model(archive_with(path, metadata__json="{}", model__weights__h5="", config__json=""))
     with pytest.raises(ArgumentError, match=r"JSON is not a model"):
         model_from_json("{}")

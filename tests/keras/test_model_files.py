@@ -187,7 +187,10 @@ def test_layers_that_are_cloned_while_a_model_is_made_are_others(tmp_path: Path)
     assert len(loaded.weights) == 16
 
 
-def test_weights_in_the_file_are_those_of_save_weights(tmp_path: Path) -> None:
+def test_weights_in_the_file_are_those_of_save_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapegrad.keras.saving.model_file.has_h5py", lambda: False)
     model = Sequential([Input((4,)), layers.Dense(3), layers.Dense(2)])
     loaded = again(model, tmp_path)
 

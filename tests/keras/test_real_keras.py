@@ -194,3 +194,33 @@ print(json.dumps(keras_digits.main(epochs=4)))
 """)
 
     assert accuracy > 0.93
+
+
+def test_files_of_the_embedded_keras_load_in_real_keras(tmp_path):
+    """Predictions are compared in one process: the embedded face is a module of its own."""
+    worst = run(f"""
+import importlib
+import pathlib
+
+from tests.keras.interchange_models import MODELS, outputs, with_other_weights
+
+embedded, worst = importlib.import_module("tapegrad.keras"), []
+folder = pathlib.Path({str(tmp_path)!r})
+for name, make in MODELS.items():
+    ours = with_other_weights(make(embedded), 4)
+    ours.save(folder / f"{{name}}.keras")
+    ours.save_weights(folder / f"{{name}}.weights.h5")
+    theirs = with_other_weights(make(keras), 5)
+    theirs.load_weights(folder / f"{{name}}.weights.h5")
+    loaded = [theirs, keras.models.load_model(folder / f"{{name}}.keras")]
+    if name in ("stack", "recurrent", "images"):
+        ours.save(folder / f"{{name}}.h5")
+        loaded.append(keras.models.load_model(folder / f"{{name}}.h5"))
+    for one in loaded:
+        pairs = zip(outputs(one, name), outputs(ours, name), strict=True)
+        worst += [float(abs(a - b).max()) for a, b in pairs]
+print(json.dumps(worst))
+""")
+
+    assert len(worst) == 17
+    assert max(worst) < 1e-5

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.activations.corners import (
     hard_silu,
     leaky_relu,
@@ -94,3 +95,7 @@ __all__ = [
 ACTIVATIONS = Table("activation", in_small_letters(__all__, globals()))
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.activations", name, __all__)

@@ -1,6 +1,9 @@
 """Callbacks, under Keras' names."""
 
+from typing import Any as _Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.callbacks.backup import BackupAndRestore
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.callback_list import CallbackList
@@ -33,3 +36,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__, ("__init__",))
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absent_name("keras.callbacks", name, __all__)

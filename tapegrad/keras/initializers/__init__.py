@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Table, described, in_small_letters
 from tapegrad.keras.initializers.base import Initializer, RandomInitializer
 from tapegrad.keras.initializers.constants import Constant, Identity, Ones, Zeros
@@ -95,3 +96,7 @@ INITIALIZERS = Table(
 )
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.initializers", name, __all__)

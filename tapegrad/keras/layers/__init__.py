@@ -132,6 +132,7 @@ from tapegrad.keras.layers.regularization import (
     SpectralNormalization,
 )
 from tapegrad.keras.layers.reshaping import Flatten, Permute, RepeatVector, Reshape
+from tapegrad.keras.layers.saved_model_layer import TFSMLayer
 from tapegrad.keras.layers.serializing import deserialize, serialize
 from tapegrad.keras.layers.spatial import (
     Cropping1D,
@@ -170,7 +171,8 @@ __all__ = [
     "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding", "SeparableConv1D",
     "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
     "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-    "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract", "TextVectorization",
+    "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract", "TFSMLayer",
+    "TextVectorization",
     "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D",
     "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
     "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",

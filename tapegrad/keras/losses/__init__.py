@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Configured, Table, described, in_small_letters, subclasses
 from tapegrad.keras.losses.alignment import CTC, ctc
 from tapegrad.keras.losses.crossentropy import (
@@ -140,3 +141,7 @@ __all__ = [
 FUNCTIONS = Table("loss", in_small_letters(__all__, globals()))
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.losses", name, __all__)

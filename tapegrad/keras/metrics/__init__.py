@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Table, described, subclasses
 from tapegrad.keras.losses import (
     binary_crossentropy,
@@ -173,3 +174,7 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.metrics", name, __all__)

@@ -1,6 +1,9 @@
 """Models, under Keras' names."""
 
+from typing import Any as _Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.models.cloning import clone_model
 from tapegrad.keras.models.functional import Functional
 from tapegrad.keras.models.model import Model
@@ -24,3 +27,7 @@ _METHODS = """
     test_on_batch to_json train_on_batch
 """
 _check_calls(globals(), __all__, _METHODS.split())
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absent_name("keras.models", name, __all__)

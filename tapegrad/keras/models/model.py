@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
@@ -19,11 +20,15 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.graph import graph_config, graph_ends
+from tapegrad.keras.models.keras_graph import keras_graph_ends
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
 from tapegrad.keras.registry import custom_object_scope
+from tapegrad.keras.saving.hdf5 import is_hdf5, is_hdf5_name
 from tapegrad.keras.saving.model_file import description, load_model_weights, save_model
+from tapegrad.keras.saving.saved_model import inference_of, specs_of_model, write_saved_model
 from tapegrad.keras.saving.weights import load_weights, save_weights
+from tapegrad.keras.saving.weights_h5 import load_weights_h5, save_weights_h5
 from tapegrad.keras.symbolic import KerasTensor
 
 
@@ -139,6 +144,9 @@ class Model(Trainer, Layer):
 
     @classmethod
     def _from_config(cls, config: Mapping[str, Any]) -> Any:
+        if "input_layers" in config:
+            ends = keras_graph_ends(config)
+            return cls(*ends, name=config["name"], trainable=config.get("trainable", True))
         if "calls" not in config:
             return super().from_config(config)
         return cls(*graph_ends(config), name=config["name"], trainable=config["trainable"])
@@ -146,6 +154,22 @@ class Model(Trainer, Layer):
     def save(self, filepath: Any, overwrite: bool = True) -> None:
         """Write the whole model to a ".keras" file for `load_model`."""
         save_model(self, filepath, overwrite)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+    ) -> None:
+        """Write the inference of this model to a folder for `saved_model.load` and `TFSMLayer`.
+
+        It runs without the classes of the model, as the endpoint `serve`. Nothing is printed,
+        whatever `verbose` is.
+        """
+        check_choice("format", format, ("tf_saved_model",))
+        specs = specs_of_model(self) if input_signature is None else tuple(input_signature)
+        write_saved_model(self, filepath, None, {"serve": inference_of(self, specs)})
 
     def to_json(self, **kwargs: Any) -> str:
         """Return the architecture without the weights as JSON for `model_from_json`."""
@@ -166,11 +190,17 @@ class Model(Trainer, Layer):
         return found
 
     def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
-        """Write all variables to a safetensors file, under their paths."""
+        """Write all variables to a safetensors file, or to an HDF5 file if the name says so.
+
+        A name that ends in ".weights.h5" gets the layout of Keras 3, which needs h5py.
+        """
         if not overwrite and Path(filepath).exists():
             raise ArgumentError(f"File {str(filepath)!r} already exists, and overwrite=False.")
         self._check_built("save")
-        save_weights(self._named(is_saved=True), filepath)
+        if is_hdf5_name(filepath):
+            save_weights_h5(self, filepath)
+        else:
+            save_weights(self._named(is_saved=True), filepath)
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
         """Read all variables from a file of weights, or from the ".keras" file of a whole model.
@@ -178,8 +208,12 @@ class Model(Trainer, Layer):
         If one does not match, no variable is changed.
         """
         self._check_built("load")
-        load = load_model_weights if is_zipfile(filepath) else load_weights
-        load(self._named(is_saved=True), filepath, skip_mismatch)
+        if is_hdf5(filepath):
+            load_weights_h5(self, filepath, skip_mismatch)
+        elif is_zipfile(filepath):
+            load_model_weights(self, filepath, skip_mismatch)
+        else:
+            load_weights(self._named(is_saved=True), filepath, skip_mismatch)
 
     def _check_built(self, what: str) -> None:
         if not self.variables:

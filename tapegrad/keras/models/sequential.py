@@ -50,15 +50,20 @@ class Sequential(Model):
         """Return the layers and the input shape of this model."""
         if type(self).__init__ is not Sequential.__init__:
             return super().get_config()
+        found: dict[str, Any] = serialize_keras_object(self._config_of_objects())
+        return found
+
+    def _config_of_objects(self) -> dict[str, Any]:
+        """Return the configuration with the layers themselves."""
+        if type(self).__init__ is not Sequential.__init__:
+            return super().get_config()
         start = [self._start] if self._is_told else []
-        config = {
+        return {
             "name": self.name,
             "trainable": self.trainable,
             "layers": [*start, *self._stack],
             "build_input_shape": self.input_shape,
         }
-        found: dict[str, Any] = serialize_keras_object(config)
-        return found
 
     @classmethod
     def from_config(

@@ -9,11 +9,11 @@ They take tensors and arrays, and symbolic tensors in functional models. Result 
 a result has 64 bits only if an argument has 64 bits.
 """
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 from tapegrad.core.checked_calls import check_function
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.ops.operation import operation
 
 _FACES = {
@@ -87,9 +87,7 @@ def __getattr__(name: str) -> Any:
         # On first use, as the functions.
         return import_module(f"tapegrad.keras.ops.{name}")
     if name not in _PLACES:
-        close = get_close_matches(name, __all__, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"keras.ops has no {name!r}.{hint}")
+        raise _absent_name("keras.ops", name, __all__)
     face, name_there = _PLACES[name]
     function = check_function(getattr(import_module(face), name_there))
     made = globals()[name] = operation(name, function)

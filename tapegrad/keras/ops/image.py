@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.checked_calls import check_function
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.ops import image_functions
 from tapegrad.keras.ops.operation import operation
 
@@ -37,3 +38,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rgb_to_hsv",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.ops.image", name, __all__)

@@ -1,6 +1,9 @@
 """Optimizers with the names, arguments and defaults of Keras 3."""
 
+from typing import Any as _Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.optimizers import legacy, schedules
 from tapegrad.keras.optimizers.adaptive import Adadelta, Adamax, Nadam
 from tapegrad.keras.optimizers.base import Optimizer
@@ -41,3 +44,7 @@ _METHODS = """
     minimize scale_loss set_weights
 """
 _check_calls(globals(), __all__, _METHODS.split())
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absent_name("keras.optimizers", name, __all__)

@@ -9,6 +9,7 @@ from typing import Any
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Configured, Table, described, subclasses, with_defaults
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise.comparison import equal
@@ -289,3 +290,7 @@ def _check_positive(name: str, value: float) -> None:
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent_name("keras.optimizers.schedules", name, __all__)

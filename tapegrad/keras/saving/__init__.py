@@ -1,6 +1,9 @@
 """Save and load models, weights and checkpoints, and register custom objects."""
 
+from typing import Any as _Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.registry import (
     custom_object_scope,
     custom_object_scope as CustomObjectScope,  # noqa: N812  # the name in Keras
@@ -32,3 +35,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> _Any:
+    raise _absent_name("keras.saving", name, __all__)

@@ -9,8 +9,8 @@ import struct
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, LargeZipFile, ZipFile
@@ -30,11 +30,16 @@ from tapegrad.keras.configured import keeping_objects
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.registry import custom_object_scope
+from tapegrad.keras.saving.archive_weights import H5_WEIGHTS, INDEX, IndexedArrays, h5_part
+from tapegrad.keras.saving.hdf5 import HDF5Arrays, has_h5py, is_hdf5, is_hdf5_name, reading
+from tapegrad.keras.saving.keras_file import KERAS_VERSION, keras_model_record, model_of
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.saving.slots import are_labels, labels_of, make_slots, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
 from tapegrad.keras.saving.tracking import Tracked, track
 from tapegrad.keras.saving.weights import assign_all, differences, load_from, shortened
+from tapegrad.keras.saving.weights_h5 import assign_optimizer, assign_weights
+from tapegrad.keras.saving.whole_h5 import load_model_h5, save_model_h5
 from tapegrad.keras.symbolic import called_on_zeros
 from tapegrad.ops.random.generator import Generator, get_global_generator
 from tapegrad.optimizers.base import Optimizer
@@ -58,13 +63,16 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     'small'
     """
     path = Path(filepath)
-    if path.suffix != ".keras":
+    if path.suffix != ".keras" and not is_hdf5_name(path):
         raise ArgumentError(
-            f"The path of a whole model must end in '.keras'. Got {str(path)!r}; save_weights "
-            "writes only the weights, under any name."
+            f"The path of a whole model must end in '.keras', or in '.h5' for an HDF5 file. Got "
+            f"{str(path)!r}; save_weights writes only the weights, under any name."
         )
     if not overwrite and path.exists():
         raise ArgumentError(f"File {str(path)!r} already exists, and overwrite=False.")
+    if is_hdf5_name(path):
+        save_model_h5(model, path)
+        return
     config = description(model)
     with keeping_objects():
         given = model.get_compile_config()
@@ -72,17 +80,27 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     weights = model._named(is_saved=True)
     labels = {name: labels_of(one, weights) for name, one in _tracked(model).optimizers.items()}
     about = {**_ABOUT, "tapegrad_version": sys.modules["tapegrad"].__version__}
-    parts = {
-        _METADATA: [json.dumps(about).encode()],
-        _CONFIG: [json.dumps(config).encode()],
-        _WEIGHTS: tensor_chunks(weights),
-        _STATE: tensor_chunks(_state(model, weights), {"optimizers": json.dumps(labels)}),
-    }
-    with replacing(path) as file, ZipFile(file, "w") as archive:
-        for name, chunks in parts.items():
-            with archive.open(name, "w", force_zip64=True) as part:
-                for chunk in chunks:
-                    part.write(chunk)
+    state = _state(model, weights)
+    parts: dict[str, Iterable[Any]] = {}
+    with ExitStack() as stack:
+        if has_h5py():
+            about["keras_version"] = KERAS_VERSION
+            config |= keras_model_record(model)
+            part = stack.enter_context(h5_part(model, weights=weights, state=state))
+            parts |= {H5_WEIGHTS: part.chunks, INDEX: [json.dumps(part.places).encode()]}
+            state = {name: v for name, v in state.items() if name not in part.places["state"]}
+        if not parts or {*part.places["weights"]} != {*weights}:
+            parts[_WEIGHTS] = tensor_chunks(weights)
+        parts[_STATE] = tensor_chunks(state, {"optimizers": json.dumps(labels)})
+        parts[_METADATA], parts[_CONFIG] = (
+            [json.dumps(about).encode()],
+            [json.dumps(config).encode()],
+        )
+        with replacing(path) as file, ZipFile(file, "w") as archive:
+            for name in sorted(parts):
+                with archive.open(name, "w", force_zip64=True) as member:
+                    for chunk in parts[name]:
+                        member.write(chunk)
 
 
 def load_model(
@@ -102,9 +120,13 @@ def load_model(
     tapegrad.errors.ArgumentError: File 'nowhere.keras' does not exist.
     """
     path = os.fspath(filepath)
+    if is_hdf5(path):
+        return load_model_h5(path, custom_objects, compile, safe_mode)
     with _opened(path) as archive, custom_object_scope(custom_objects):
         config = parse_json(archive.read(_CONFIG), path, _CONFIG)
-        with _tensors(archive, _WEIGHTS) as file:
+        if not _is_ours(_about(archive)):
+            return _model_of_keras(archive, config, compile, safe_mode)
+        with _weights_in(archive) as file:
             # Before the model is built, which allocates its weights.
             sizes = [count(entry.shape) for entry in file.entries.values()]
             guard = limited(f"The model in {path!r}", sizes) if safe_mode else nullcontext()
@@ -120,16 +142,44 @@ def load_model(
                 if name in labels:
                     make_slots(optimizer, labels[name], weights)
             # Slots that are not in the file were created by compiling and keep initial values.
-            _assign(_state(model, weights), file, set())
+            state = _state(model, weights)
+            _assign(state, file, set())
+        if INDEX in archive.namelist():
+            with IndexedArrays(archive, "state") as indexed:
+                _assign(state, indexed, set())
     return model
 
 
-def load_model_weights(
-    named_variables: Mapping[str, Variable], filepath: StrPath, skip_mismatch: bool = False
-) -> None:
+def _model_of_keras(archive: ZipFile, config: Any, compile: bool, safe_mode: bool) -> Any:
+    """Load a model from a file that Keras wrote."""
+    path = str(archive.filename)
+    with archive.open(H5_WEIGHTS) as member, reading(path, member) as file:
+        model = _built(config, file, safe_mode)
+        assign_weights(model, file)
+        if compile and config.get("compile_config"):
+            with damage_explained(path, "its compile arguments"):
+                _compile(model, config["compile_config"])
+            assign_optimizer(model, file)
+    return model
+
+
+def _built(config: Any, file: HDF5Arrays, safe_mode: bool) -> Any:
+    """Create the model of a configuration of Keras; limited by the weights in the file."""
+    sizes = [count(entry.shape) for entry in file.entries.values()]
+    guard = limited(f"The model in {file.path!r}", sizes) if safe_mode else nullcontext()
+    with guard, damage_explained(file.path, "the description of its model"):
+        return model_of(config)
+
+
+def load_model_weights(model: Any, filepath: StrPath, skip_mismatch: bool = False) -> None:
     """Assign the weights of a model file to the variables of another model of the same kind."""
-    with _opened(os.fspath(filepath)) as archive, _tensors(archive, _WEIGHTS) as file:
-        load_from(named_variables, file, skip_mismatch)
+    with _opened(os.fspath(filepath)) as archive:
+        if not _is_ours(_about(archive)):
+            with archive.open(H5_WEIGHTS) as member, reading(filepath, member) as stored:
+                assign_weights(model, stored, skip_mismatch)
+            return
+        with _weights_in(archive) as file:
+            load_from(model._named(is_saved=True), file, skip_mismatch)
 
 
 def _labels_in(file: TensorFile) -> dict[str, Any]:
@@ -264,22 +314,20 @@ def _opened(path: str) -> Iterator[ZipFile]:
             names = set(archive.namelist())
             about = _about(archive) if _METADATA in names else None
             problem = member_problem(archive, os.fstat(file.fileno()).st_size)
-            if _is_ours(about) and problem is not None:
+            is_model = _is_ours(about) or H5_WEIGHTS in names
+            if is_model and problem is not None:
                 raise BadZipFile(problem)
-            if _is_ours(about) and archive.testzip() is not None:
+            if is_model and archive.testzip() is not None:
                 raise BadZipFile("a checksum does not match")
         except (*_UNREADABLE, EOFError, OSError, RuntimeError, ValueError, LookupError) as error:
             raise FileFormatError(
                 f"{path!r} is not a readable model file: {error}. It is truncated, damaged, or of "
                 "another kind; use load_weights for a file of weights."
             ) from error
-        if "model.weights.h5" in names:
-            raise ArgumentError(
-                f"{path!r} was written by Keras, with weights in HDF5, which tapegrad does not "
-                "read. Create the model with its code, and set the weights from get_weights() in "
-                "Keras."
-            )
-        if not _is_ours(about) or not names >= {_CONFIG, _WEIGHTS, _STATE}:
+        has_weights = _WEIGHTS in names or {H5_WEIGHTS, INDEX} <= names
+        is_ours = _is_ours(about) and has_weights and {_CONFIG, _STATE} <= names
+        is_of_keras = isinstance(about, dict) and "format" not in about
+        if not is_ours and not (is_of_keras and {H5_WEIGHTS, _CONFIG} <= names):
             raise ArgumentError(
                 f"{path!r} is an archive, but not a model file of this tapegrad ({_ABOUT}). Its "
                 f"metadata is: {about!r:.500}."
@@ -296,6 +344,11 @@ def _about(archive: ZipFile) -> Any:
 
 def _is_ours(about: Any) -> bool:
     return isinstance(about, dict) and {key: about.get(key) for key in _ABOUT} == _ABOUT
+
+
+def _weights_in(archive: ZipFile) -> TensorFile:
+    is_safetensors = _WEIGHTS in archive.namelist()
+    return _tensors(archive, _WEIGHTS) if is_safetensors else IndexedArrays(archive, "weights")
 
 
 def _tensors(archive: ZipFile, name: str) -> TensorFile:

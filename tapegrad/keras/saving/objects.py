@@ -17,11 +17,18 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
-from tapegrad.keras.configured import Configured, keeping_objects
-from tapegrad.keras.layers.core import Lambda
+from tapegrad.keras.configured import Configured, keeping_objects, signature_of
+from tapegrad.keras.layers.core import Lambda, Operation
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.ops import image as _image  # noqa: F401  # so that _of finds it
 from tapegrad.keras.registry import custom_object_scope, get_registered_name, get_registered_object
+from tapegrad.keras.saving.keras_records import (
+    fitting,
+    is_operation,
+    operation_of,
+    place_of,
+    policy_name,
+)
 from tapegrad.keras.symbolic import OPERATORS, KerasTensor
 
 _FACES = (
@@ -46,7 +53,7 @@ class Place:
 # Other values in files: the name, a function to JSON values, and a function back.
 _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     tuple: ("__tuple__", list, tuple),
-    slice: ("__slice__", lambda s: [s.start, s.stop, s.step], lambda parts: slice(*parts)),
+    slice: ("__slice__", lambda s: [s.start, s.stop, s.step], lambda parts: _sliced(parts)),
     type(...): ("__ellipsis__", lambda _: None, lambda _: ...),
     Place: ("__place__", lambda x: x.number, Place),
     KerasTensor: ("__input__", lambda x: [x.shape, x.dtype, x.name], lambda x: KerasTensor(*x)),
@@ -58,6 +65,13 @@ _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     Tensor: ("__tensor__", lambda x: x.numpy(), to_tensor),
 }
 _MAKERS = {name: make for name, _, make in _KINDS.values()}
+_MAKERS["__numpy__"] = lambda config: np.array(config["value"], as_dtype(config["dtype"]).dtype)
+_MAKERS["__tensor__"] = lambda x: to_tensor(_MAKERS["__numpy__"](x) if isinstance(x, dict) else x)
+
+
+def _sliced(parts: Any) -> slice:
+    """Return a slice from its parts, which Keras names."""
+    return slice(*([parts[key] for key in ("start", "stop", "step")] if "stop" in parts else parts))
 
 
 def serialize_keras_object(obj: Any) -> Any:
@@ -141,19 +155,20 @@ def _are_simple(values: Any) -> bool:
 def _is_known(function: Any) -> bool:
     name = getattr(function, "__name__", None)
     return name is not None and (
-        _face_of(function) is not None or get_registered_name(function) != name
+        face_of(function) is not None or get_registered_name(function) != name
     )
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
-    name, face = value.__name__, _face_of(value)
+    name, face = value.__name__, face_of(value)
     if face is None and not name.isidentifier():
         raise ArgumentError(f"A file cannot hold {what}, a function {name}. Define it with `def`.")
     known = {} if face else {"registered_name": get_registered_name(value)}
     return {"module": face or getattr(value, "__module__", None), "class_name": name, **known}
 
 
-def _face_of(value: Any) -> str | None:
+def face_of(value: Any) -> str | None:
+    """Return the module of tapegrad.keras that has a class or a function, or None."""
     name = value.__name__
     return next((face for face in ("operator", *_FACES) if _of(face, name) is value), None)
 
@@ -192,8 +207,23 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
         return _found(value["config"])
     if number in shared:
         return shared[number]
+    if (policy := policy_name(value)) is not None:
+        return policy
+    if name == "function":
+        return _found({**value, "module": None, "class_name": value["config"]})
+    if name == "__lambda__":
+        raise ArgumentError(
+            "The file holds a lambda, which is Python code, and no code of files is run. Use a "
+            "function with a name, and pass it in custom_objects."
+        )
+    if is_operation(value):
+        return _operation(value, shared)
     kind = None if name in _MAKERS else _found(value)
-    config = _read(value["config"], shared)
+    config = value["config"]
+    if not isinstance(config, dict) or "input_layers" not in config:
+        config = _read(config, shared)
+    if isinstance(kind, type) and issubclass(kind, Configured) and face_of(kind) is not None:
+        config = _fitting(kind, config)
     if kind is not None and "module" not in value:
         return {**value, "config": config}  # the caller knows the kind of the object
     if kind is not None and not isinstance(kind, type):
@@ -213,14 +243,31 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
     return made
 
 
+def _fitting(kind: type, config: Any) -> Any:
+    # Optimizers and models accept the arguments of Keras.
+    is_plain = isinstance(config, dict) and not {"layers", "calls", "learning_rate"} & {*config}
+    return fitting(kind, config, signature_of(kind).parameters) if is_plain else config
+
+
+def _operation(record: Mapping[str, Any], shared: dict[Any, Any]) -> Any:
+    """Return the layer for an operation of Keras."""
+    config = dict(_read(record["config"], shared))
+    name = config.pop("name", None)
+    config = {key: value for key, value in config.items() if value is not None}
+    function = operation_of(
+        record["class_name"],
+        lambda name: next(filter(None, (_of(face, name) for face in _WITH_FUNCTIONS[-2:])), None),
+    )
+    return Operation(function, config, name=name)
+
+
 def _found(record: Mapping[str, Any]) -> Any:
-    name = record["class_name"]
-    for known in (record.get("registered_name"), name):
+    module, name = place_of(record)
+    for known in (record.get("registered_name"), record["class_name"]):
         custom = None if known is None else get_registered_object(known)
         if custom is not None:
             return custom
-    faces = [record["module"]] if "module" in record else _FACES
-    for face in faces:
+    for face in [module] if module is not None else _FACES:
         if (found := _of(face, name)) is not None:
             return found
     raise ArgumentError(

@@ -137,7 +137,7 @@ class TensorFile(Mapping[str, Any]):
         return with_usual_dtype(array.astype(array.dtype.newbyteorder("="), copy=False))
 
     def _empty(self, name: str, entry: Entry) -> np.ndarray:
-        dtype = _numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")
+        dtype = numpy_dtype(entry.dtype, f"Array {name!r} of {self.path!r}")
         try:
             return np.empty(entry.shape, dtype.newbyteorder("<"))
         except ValueError as error:  # more axes or a longer axis than NumPy supports
@@ -163,7 +163,8 @@ class TensorFile(Mapping[str, Any]):
         self.close()
 
 
-def _numpy_dtype(name: str, whose: str) -> np.dtype[Any]:
+def numpy_dtype(name: str, whose: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of this name; those of ml_dtypes need that package."""
     if name != "bfloat16" and not name.startswith("float8"):
         return np.dtype(name)
     try:

@@ -133,7 +133,7 @@ def parse_header(text: bytes, size: int, path: str) -> tuple[dict[str, Entry], d
     metadata = header.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         refuse(path, f"its {_METADATA} must map strings to strings")
-    entries = {name: _entry(name, value, path) for name, value in header.items()}
+    entries = {name: parse_entry(name, value, path) for name, value in header.items()}
     _check_places(entries, size, path)
     for name in _complex_names(metadata, path):
         entry = entries.get(name)
@@ -164,7 +164,17 @@ def _parse_json(text: bytes, path: str) -> dict[str, Any]:
     return header
 
 
-def _entry(name: str, value: Any, path: str) -> Entry:
+def dtype_word(name: str) -> str | None:
+    """Return the word of the format for a dtype, or None if it has none.
+
+    >>> dtype_word("float32"), dtype_word("complex128")
+    ('F32', None)
+    """
+    return _WORDS[name][0] if name in _WORDS else None
+
+
+def parse_entry(name: str, value: Any, path: str) -> Entry:
+    """Check the description of one array."""
     what = f"array {name!r}"
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():
         refuse(path, f"{what} needs a dtype, a shape and data_offsets")

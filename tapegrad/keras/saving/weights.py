@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -62,8 +63,21 @@ def load_weights(
         load_from(named_variables, file, skip_mismatch)
 
 
+class Arrays(Protocol):
+    """The arrays of an open file by name."""
+
+    path: str
+    entries: dict[str, Entry]
+
+    def __getitem__(self, name: str) -> np.ndarray: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __contains__(self, name: object) -> bool: ...
+
+
 def load_from(
-    named_variables: Mapping[str, Variable], file: TensorFile, skip_mismatch: bool = False
+    named_variables: Mapping[str, Variable], file: Arrays, skip_mismatch: bool = False
 ) -> None:
     """Assign the arrays of an open file, as `load_weights` does."""
     _check_variables(named_variables)

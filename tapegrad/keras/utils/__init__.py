@@ -11,6 +11,11 @@ from tapegrad.keras.batch_data import (
     pack as pack_x_y_sample_weight,
     unpack as unpack_x_y_sample_weight,
 )
+from tapegrad.keras.config import (
+    disable_interactive_logging,
+    enable_interactive_logging,
+    is_interactive_logging_enabled,
+)
 from tapegrad.keras.naming import clear_session
 from tapegrad.keras.registry import (
     custom_object_scope,
@@ -45,12 +50,15 @@ __all__ = [
     "clear_session",
     "custom_object_scope",
     "deserialize_keras_object",
+    "disable_interactive_logging",
+    "enable_interactive_logging",
     "get_custom_objects",
     "get_file",
     "get_registered_name",
     "get_registered_object",
     "image_dataset_from_directory",
     "img_to_array",
+    "is_interactive_logging_enabled",
     "is_keras_tensor",
     "load_img",
     "normalize",

@@ -32,6 +32,12 @@ class Parameters:
         except (TypeError, ValueError):  # some builtins have no signature
             self._signature = None
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the parameters that can be passed by position."""
+        found = {} if self._signature is None else self._signature.parameters
+        return [name for name, one in found.items() if one.kind in _IN_PLACE]
+
     def by_position(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """Return the call with keyword arguments passed by position where possible."""
         if self._signature is None:
@@ -118,6 +124,16 @@ class TensorSpec:
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
+
+
+def specs_of(args: Any, kwargs: Any) -> Any:
+    """Return arguments with a TensorSpec in the place of each tensor and array."""
+
+    def spec(one: Any) -> Any:
+        is_tensor = isinstance(one, Tensor | Variable | np.ndarray | np.generic)
+        return TensorSpec(tuple(one.shape), one.dtype) if is_tensor else one
+
+    return nest.map_structure(spec, (args, dict(kwargs)))
 
 
 def check_specs(given: Any) -> tuple[Any, ...] | None:

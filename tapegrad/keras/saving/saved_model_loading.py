@@ -1,0 +1,310 @@
+"""Read what `saved_model.save` wrote: an object with the same variables and functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.files.atomic import StrPath
+from tapegrad.core.files.formats import damage_explained, parse_json, refuse
+from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentError, FileFormatError
+from tapegrad.keras.saving.saved_model import FORMAT, GLOBAL_RANDOM, PROGRAMS
+from tapegrad.keras.saving.tensor_file import TensorFile
+from tapegrad.ops.random.generator import get_global_generator
+from tapegrad.program.saved.saved_function import SavedFunction
+
+_MOST_BYTES = 2**30
+
+
+class SavedObject:
+    """A part of what was saved: variables, functions and further parts are its attributes."""
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables of this part and of those in it."""
+        found: dict[int, Variable] = {}
+        for value in vars(self).values():
+            inner = value.variables if isinstance(value, SavedObject) else (value,)
+            found.update((v.number, v) for v in inner if isinstance(v, Variable))
+        return tuple(found.values())
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        return tuple(variable for variable in self.variables if variable.trainable)
+
+    def __getitem__(self, key: Any) -> Any:
+        return vars(self)[str(key)]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function = vars(self).get("__call__")
+        if function is None:
+            raise ArgumentError(
+                "This object was saved without a function `__call__`. Decorate the method with "
+                "tapegrad.function, and give it an input_signature or call it before it is saved."
+            )
+        return function(*args, **kwargs)
+
+
+class LoadedModel(SavedObject):
+    """What `saved_model.load` returns; `signatures` has the functions for serving by name."""
+
+    signatures: dict[str, Any]
+
+    @property
+    def functions(self) -> dict[str, RestoredFunction]:
+        """The functions of the object itself by name."""
+        found = vars(self).items()
+        return {name: value for name, value in found if isinstance(value, RestoredFunction)}
+
+
+class RestoredFunction:
+    """A function for the arguments with which it was saved."""
+
+    def __init__(self, name: str, trees: Sequence[Any], arrays: Any, variables: Any) -> None:
+        self._name = name
+        self._candidates = [
+            (SavedFunction(name, tree, arrays, variables), tree["arguments"]) for tree in trees
+        ]
+        self._names = self._candidates[0][0].names
+        for candidate, template in self._candidates:
+            positional, by_name = template["tuple"]
+            parts = {"list": positional["tuple"]}, {"dict": by_name["dict"]}
+            tensors = [number for part in parts for number in _tensors(part)]
+            if sorted(tensors) != [*range(len(candidate.input_signature))]:
+                raise FileFormatError(f"The arguments of {name!r:.60} are damaged.")
+
+    @property
+    def input_signature(self) -> Any:
+        """The shapes and dtypes of the tensors of the first saved call."""
+        return self._candidates[0][0].input_signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        by_name = dict(kwargs)
+        for candidate, template in self._candidates:
+            found = _matched(template, args, by_name, self._names, candidate)
+            if found is not None:
+                return candidate(*found)
+        known = "; ".join(str(one.input_signature) for one, _ in self._candidates)
+        leaves = [_described(one) for one in nest.flatten((args, kwargs))]
+        raise ArgumentError(
+            f"{self._name!r} was saved for the arguments {known}. Got {', '.join(leaves)}."
+        )
+
+    def __repr__(self) -> str:
+        return f"<restored function {self._name!r} of {len(self._candidates)} signatures>"
+
+
+class Signature:
+    """A function for serving: it takes tensors by name and returns a dict of tensors."""
+
+    def __init__(self, function: SavedFunction, argument_names: Sequence[str]) -> None:
+        self._function = function
+        count = len(function.input_signature)
+        names = list(argument_names)
+        self._names = names if len(names) == count else [f"inputs_{n}" for n in range(count)]
+        if count == 1 and len(names) != 1:
+            self._names = ["inputs"]
+
+    @property
+    def structured_input_signature(self) -> tuple[tuple[()], dict[str, Any]]:
+        """The names, shapes and dtypes of the arguments."""
+        return (), dict(zip(self._names, self._function.input_signature))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        if args and len(args) == 1 and isinstance(args[0], Mapping):
+            kwargs, args = {**args[0], **kwargs}, ()
+        given = {**dict(zip(self._names, args)), **kwargs}
+        if {*given} != {*self._names} and len(given) == len(self._names) == 1:
+            given = dict(zip(self._names, given.values()))
+        if {*given} != {*self._names}:
+            raise ArgumentError(
+                f"This signature takes {', '.join(self._names)}. Got {', '.join(given) or 'none'}."
+            )
+        specs = self._function.input_signature
+        tensors = [to_tensor(given[name], spec.dtype) for name, spec in zip(self._names, specs)]
+        result = self._function(*tensors)
+        if isinstance(result, Mapping):
+            return dict(result)
+        return {f"output_{n}": one for n, one in enumerate(nest.flatten(result))}
+
+
+def _matched(
+    template: Any, args: Any, kwargs: Mapping[str, Any], names: Sequence[str],
+    candidate: SavedFunction,
+) -> list[Any] | None:  # fmt: skip
+    """Return the tensors of a call if it has the saved form, or None."""
+    positional, by_name = template["tuple"]
+    wanted, rest = list(positional["tuple"]), dict(by_name["dict"])
+    given = list(args)
+    more = dict(kwargs)
+    for position in range(len(given), len(wanted)):
+        name = names[position] if position < len(names) else None
+        if name is not None and name in more:
+            given.append(more.pop(name))
+        elif not _tensors(wanted[position]):
+            given.append(_decoded(wanted[position]))
+        else:
+            return None
+    if len(given) != len(wanted) or {*more} - {*rest}:
+        return None
+    found: dict[int, Any] = {}
+    pairs = [*zip(wanted, given), *((rest[key], more[key]) for key in more)]
+    if not all(_fits(one, value, found) for one, value in pairs):
+        return None
+    specs = candidate.input_signature
+    if len(found) != len(specs):
+        return None
+    tensors = []
+    for number, spec in enumerate(specs):
+        value = found[number]
+        is_tensor = isinstance(value, Tensor | Variable | np.ndarray)
+        tensors.append(to_tensor(value) if is_tensor else to_tensor(value, spec.dtype))
+    return tensors if candidate.fits(tensors) else None
+
+
+def _tensors(tree: Any) -> list[int]:
+    """Return the numbers of the tensors in the form of an argument."""
+    if isinstance(tree, str) and tree.startswith("tensor "):
+        return [int(tree.removeprefix("tensor "))]
+    if not isinstance(tree, dict):
+        return []
+    ((kind, inner),) = tree.items()
+    if kind not in ("dict", "list", "tuple"):
+        raise FileFormatError(f"An argument has the kind {kind!r:.60}.")
+    parts = inner.values() if kind == "dict" else inner
+    return [number for one in parts for number in _tensors(one)]
+
+
+def _decoded(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, content),) = tree.items()
+    if kind == "dict":
+        return {key: _decoded(one) for key, one in content.items()}
+    return (tuple if kind == "tuple" else list)(_decoded(one) for one in content)
+
+
+def _fits(tree: Any, value: Any, found: dict[int, Any]) -> bool:
+    """Whether an argument has the saved form; the tensors in it are added to `found`."""
+    if isinstance(tree, str) and tree.startswith("tensor "):
+        found[int(tree.removeprefix("tensor "))] = value
+        return True
+    if not isinstance(tree, dict):
+        return type(tree) is type(value) and bool(tree == value)
+    ((kind, content),) = tree.items()
+    if kind == "dict":
+        return (
+            isinstance(value, Mapping)
+            and {*value} == {*content}
+            and all(_fits(content[key], value[key], found) for key in content)
+        )
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == len(content)
+        and all(_fits(one, part, found) for one, part in zip(content, value))
+    )
+
+
+def _described(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return (
+        repr(value)[:60] if dtype is None else f"{getattr(dtype, 'name', dtype)}{list(value.shape)}"
+    )
+
+
+def contains_saved_model(export_dir: StrPath) -> bool:
+    """Return whether a folder holds what `save` wrote.
+
+    >>> contains_saved_model("nowhere")
+    False
+    """
+    return os.path.isfile(os.path.join(os.fspath(export_dir), PROGRAMS))
+
+
+def read_saved_model(export_dir: StrPath) -> LoadedModel:
+    """Return an object with the variables and functions of the one that was saved."""
+    folder = Path(os.fspath(export_dir))
+    if not contains_saved_model(folder):
+        hint = ""
+        if (folder / "saved_model.pb").is_file():
+            hint = " It holds a SavedModel of TensorFlow, whose graphs tapegrad does not run."
+        raise ArgumentError(f"There is no saved model in {str(folder)!r}.{hint}")
+    path = str(folder / PROGRAMS)
+    if os.path.getsize(path) > _MOST_BYTES:
+        refuse(path, "it is too large")
+    tree = parse_json((folder / PROGRAMS).read_bytes(), path, "it")
+    with damage_explained(path, "its content"):
+        return _restored(folder, tree)
+
+
+def _restored(folder: Path, tree: Any) -> LoadedModel:
+    if not isinstance(tree, dict) or {key: tree.get(key) for key in FORMAT} != FORMAT:
+        raise FileFormatError(f"{str(folder)!r} holds no saved model of this version ({FORMAT}).")
+    name = tree["arrays"]
+    if not isinstance(name, str) or Path(name).name != name:
+        raise FileFormatError(f"{str(folder)!r} names arrays in another folder.")
+    if not (folder / name).is_file():
+        raise FileFormatError(f"{str(folder)!r} lacks its file of arrays, {name!r:.99}.")
+    with TensorFile(folder / name) as file:
+        arrays = {key: file[key] for key in file}
+    variables = {
+        key: Variable(arrays[f"variables/{key}"], trainable=is_trained is True, name=_last(key))
+        for key, is_trained in tree["variables"].items()
+    }
+    known = {GLOBAL_RANDOM: get_global_generator().state, **variables}
+    loaded = LoadedModel()
+    for key, variable in variables.items():
+        *places, last = key.split("/")
+        _part(loaded, places).__dict__[last] = variable
+    for key, trees in tree["functions"].items():
+        *places, last = key.split(".")
+        _part(loaded, places).__dict__[last] = RestoredFunction(key, trees, arrays, known)
+    loaded.signatures = {
+        key: Signature(SavedFunction(key, one, arrays, known), _argument_names(one))
+        for key, one in tree["signatures"].items()
+    }
+    return loaded
+
+
+def _argument_names(tree: Mapping[str, Any]) -> list[str]:
+    """Return a name for each tensor of a signature: of its parameter, or of its key in a dict."""
+    positional, by_name = tree["arguments"]["tuple"]
+    found: dict[int, str] = {}
+
+    def visit(name: str, one: Any) -> None:
+        if isinstance(one, str) and one.startswith("tensor "):
+            found[int(one.removeprefix("tensor "))] = name
+        elif isinstance(one, dict) and "dict" in one:
+            for key, inner in one["dict"].items():
+                visit(key, inner)
+        elif isinstance(one, dict):
+            for number, inner in enumerate(next(iter(one.values()))):
+                visit(f"{name}_{number}", inner)
+
+    names = tree["names"]
+    for position, one in enumerate(positional["tuple"]):
+        visit(str(names[position]) if position < len(names) else f"inputs_{position}", one)
+    for key, one in by_name["dict"].items():
+        visit(key, one)
+    return [found[number] for number in sorted(found)]
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2] or "variable"
+
+
+def _part(root: SavedObject, places: Sequence[str]) -> SavedObject:
+    for place in places:
+        inner = root.__dict__.setdefault(place, SavedObject())
+        if not isinstance(inner, SavedObject):
+            raise FileFormatError(f"{place!r:.60} is a variable and also holds others.")
+        root = inner
+    return root

@@ -1,0 +1,1 @@
+"""Recorded programs as JSON values and arrays, to be run without the code that was recorded."""

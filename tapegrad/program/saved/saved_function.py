@@ -1,0 +1,226 @@
+"""Record a function for its signature, and call it again from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tapegrad.core.values import nest
+from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentError, FileFormatError, ShapeError, TapegradError
+from tapegrad.ops.creation import zeros
+from tapegrad.program.function import Function
+from tapegrad.program.record.arguments import flatten_call
+from tapegrad.program.record.recording_lock import recording_alone
+from tapegrad.program.record.signature import TensorSpec
+from tapegrad.program.saved.encoding import Encoder
+from tapegrad.program.saved.running import SavedGraph
+from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general, trial_lengths
+
+
+def encoded_function(
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], encoder: Encoder,
+    names: Sequence[str] = (), whose: str = "The function",
+) -> dict[str, Any]:  # fmt: skip
+    """Return a function for arguments with TensorSpecs as JSON values.
+
+    Lengths that are None become symbols: one for all first axes, and one for each other axis.
+    """
+    specs = [one for one in nest.flatten((args, dict(kwargs))) if isinstance(one, TensorSpec)]
+    symbols = _symbols(specs, whose)
+    order = sorted({symbol for row in symbols for symbol in row if isinstance(symbol, str)})
+
+    def recorded(lengths: tuple[int, ...]) -> Any:
+        sizes = dict(zip(order, lengths))
+        given = iter([[sizes.get(n, n) for n in row] for row in symbols])
+        return _recorded(function, args, dict(kwargs), given, encoder, whose)
+
+    try:
+        tree = _for_all_lengths(recorded, len(order))
+    except NotGeneralError:
+        raise ArgumentError(
+            f"{whose} cannot be saved for all lengths: recordings with other lengths make other "
+            "operations or constants. Give it an input_signature with fixed shapes."
+        ) from None
+    return {
+        "arguments": encoder.encoded(_with_specs((args, dict(kwargs)))),
+        "specs": [[row, spec.dtype.name] for row, spec in zip(symbols, specs)],
+        "symbols": order,
+        "names": list(names),
+        **tree,
+    }
+
+
+def _for_all_lengths(record: Callable[[tuple[int, ...]], Any], symbols: int) -> Any:
+    lengths = trial_lengths(symbols)
+    try:
+        return general([record(one) for one in lengths], lengths)
+    except ShapeError:
+        if not symbols:
+            raise
+    # An axis may have to be a multiple of a number.
+    lengths = trial_lengths(symbols, are_round=True)
+    return general([record(one) for one in lengths], lengths)
+
+
+def _symbols(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
+    rows = []
+    for position, spec in enumerate(specs):
+        if spec.shape is None:
+            raise ArgumentError(f"{whose} needs a TensorSpec with a shape; None is a length.")
+        rows.append(
+            [
+                n if n is not None else "batch" if axis == 0 else f"length_{position}_{axis}"
+                for axis, n in enumerate(spec.shape)
+            ]
+        )
+    known = {n for row in rows for n in row if isinstance(n, str)}
+    if len(known) > MOST_SYMBOLS:
+        raise ArgumentError(
+            f"{whose} has {len(known)} axes of unknown length, and at most {MOST_SYMBOLS} are "
+            "saved. Fix the others in the input_signature."
+        )
+    return rows
+
+
+def _with_specs(value: Any) -> Any:
+    """Replace the specs by their positions, and refuse other arguments than plain values."""
+    count = iter(range(1_000_000))
+    leaves = [{"spec": next(count)} if isinstance(one, TensorSpec) else one
+              for one in nest.flatten(value)]  # fmt: skip
+    marked = [_Spec(one["spec"]) if isinstance(one, dict) else one for one in leaves]
+    return nest.map_structure(_as_text, nest.pack_sequence_as(value, marked))
+
+
+class _Spec:
+    """The position of a tensor among the arguments."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _as_text(one: Any) -> Any:
+    return f"tensor {one.number}" if isinstance(one, _Spec) else one
+
+
+def _recorded(
+    function: Function, args: Any, kwargs: Any, shapes: Any, encoder: Encoder, whose: str
+) -> dict[str, Any]:
+    def example(one: Any) -> Any:
+        return zeros(next(shapes), one.dtype) if isinstance(one, TensorSpec) else one
+
+    new_args, new_kwargs = nest.map_structure(example, (args, kwargs))
+    with recording_alone():
+        call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
+        try:
+            if call.graph.obstacle:
+                raise ArgumentError(f"{whose} cannot be saved: {call.graph.obstacle}")
+            if call._recording.made:
+                raise ArgumentError(
+                    f"{whose} creates variables when it is called. Call it once before it is saved."
+                )
+            tree = encoder.graph(call.graph)
+            tree["result"] = encoder.encoded(_numbered(call._result, whose))
+        finally:
+            call.let_go()
+    return tree
+
+
+def _numbered(result: Any, whose: str) -> Any:
+    """Return the structure of a result, with the number of the output for each tensor."""
+    count = iter(range(1_000_000))
+
+    def leaf(one: Any) -> Any:
+        if isinstance(one, Tensor | Variable):
+            return f"output {next(count)}"
+        if one is None or isinstance(one, bool | int | float):
+            return one
+        raise ArgumentError(f"{whose} returns a {type(one).__name__}, and only tensors are saved.")
+
+    return nest.pack_sequence_as(result, [leaf(one) for one in nest.flatten(result)])
+
+
+class SavedFunction:
+    """A function that was read from a file: it takes tensors and returns tensors."""
+
+    def __init__(
+        self, name: str, tree: Mapping[str, Any], arrays: Mapping[str, Any],
+        variables: Mapping[str, Variable],
+    ) -> None:  # fmt: skip
+        self.name = self.__name__ = name
+        self._graph = SavedGraph(tree, arrays, variables)
+        self._symbols = [str(symbol) for symbol in tree["symbols"]]
+        self._rows = [(list(row), str(dtype)) for row, dtype in tree["specs"]]
+        self.names = [str(one) for one in tree["names"]]
+        self._result = tree["result"]
+        known = {n for row, _ in self._rows for n in row if isinstance(n, str)}
+        if known != {*self._symbols}:
+            raise FileFormatError(f"The axes of {name!r:.60} are damaged.")
+        self._program = Function(self._run)
+
+    @property
+    def input_signature(self) -> list[TensorSpec]:
+        """The shapes and dtypes of the tensors that it takes."""
+        names = self.names or [None] * len(self._rows)  # type: ignore[list-item]
+        return [
+            TensorSpec([None if isinstance(n, str) else n for n in row], as_dtype(dtype), name)
+            for (row, dtype), name in zip(self._rows, names)
+        ]
+
+    def fits(self, leaves: Sequence[Any]) -> bool:
+        """Return whether these tensors have the shapes and dtypes of the signature."""
+        return len(leaves) == len(self._rows) and self._lengths(leaves) is not None
+
+    def _lengths(self, tensors: Sequence[Any]) -> tuple[int, ...] | None:
+        known: dict[str, int] = {}
+        for x, (row, dtype) in zip(tensors, self._rows):
+            if len(x.shape) != len(row) or x.dtype.name != dtype:
+                return None
+            for n, size in zip(row, x.shape):
+                expected = known.setdefault(n, int(size)) if isinstance(n, str) else n
+                if expected != size:
+                    return None
+        return tuple(known[symbol] for symbol in self._symbols)
+
+    def __call__(self, *tensors: Any) -> Any:
+        if not self.fits(tensors):
+            got = ", ".join(f"{x.dtype.name}{list(x.shape)}" for x in tensors)
+            wanted = ", ".join(map(repr, self.input_signature))
+            raise ArgumentError(
+                f"{self.name!r} was saved for {wanted or 'no tensors'}. Got {got or 'none'}. Axes "
+                "of the same name must have equal lengths."
+            )
+        try:
+            return self._program(*tensors)
+        except TapegradError:
+            raise
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"The saved program of {self.name!r} is damaged, or of another version "
+                f"({type(error).__name__}: {error})."
+            ) from error
+
+    def _run(self, *tensors: Any) -> Any:
+        lengths = self._lengths(tensors)
+        assert lengths is not None
+        outputs = self._graph.run(tensors, lengths)
+        return _filled(self._result, outputs)
+
+    def __repr__(self) -> str:
+        return f"<saved function {self.name!r} of {self.input_signature}>"
+
+
+def _filled(tree: Any, outputs: Sequence[Any]) -> Any:
+    if isinstance(tree, str):
+        kind, _, number = tree.partition(" ")
+        if kind != "output" or not number.isdigit() or int(number) >= len(outputs):
+            raise FileFormatError("The structure of a result is damaged.")
+        return outputs[int(number)]
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, content),) = tree.items()
+    if kind == "dict":
+        return {key: _filled(one, outputs) for key, one in content.items()}
+    return (tuple if kind == "tuple" else list)(_filled(one, outputs) for one in content)

@@ -1,0 +1,115 @@
+"""One description of a program for all lengths of some axes, from recordings for a few lengths.
+
+The numbers in which the recordings differ are sums of products of these lengths: batch * 4 + 1. A
+further recording checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapegrad.errors import FileFormatError, ShapeError
+
+MOST_SYMBOLS = 3
+_LARGEST_PART = 1024
+_LENGTHS = ((5, 7, 67), (200, 211, 223), (199, 210, 227))
+"""Two lengths for each symbol, and one for the check; loops over long axes are not unrolled."""
+_ROUND_LENGTHS = ((64, 128, 320), (256, 384, 512), (192, 448, 576))
+"""Those for functions that divide an axis, e.g. into pairs."""
+
+
+class NotGeneralError(Exception):
+    """Recordings for other lengths differ in more than numbers."""
+
+
+def trial_lengths(symbols: int, are_round: bool = False) -> list[tuple[int, ...]]:
+    """Return the lengths to record with; the last are for the check.
+
+    >>> trial_lengths(1)
+    [(5,), (7,), (67,)]
+    """
+    if not symbols:
+        return [()]
+    chosen = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
+    pairs = [lengths[:2] for lengths in chosen]
+    return [*product(*pairs), tuple(lengths[2] for lengths in chosen)]
+
+
+def general(trees: Sequence[Any], lengths: Sequence[tuple[int, ...]]) -> Any:
+    """Return JSON values that hold for all lengths.
+
+    >>> general([[5, 10], [7, 14], [67, 134]], trial_lengths(1))
+    [{'size': [[0, 1], [1, 1]]}, {'size': [[0, 1], [2, 1]]}]
+    """
+    first = trees[0]
+    if all(type(tree) is type(first) and tree == first for tree in trees):
+        return first
+    if all(type(tree) is int for tree in trees):
+        return {"size": _coefficients(trees, lengths)}
+    if all(type(tree) is float and tree for tree in trees):
+        return {"ratio": _coefficients([_inverse(tree) for tree in trees], lengths)}
+    if all(isinstance(tree, list) and len(tree) == len(first) for tree in trees):
+        return [general(parts, lengths) for parts in zip(*trees)]
+    if all(isinstance(tree, dict) and tree.keys() == first.keys() for tree in trees):
+        return {key: general([tree[key] for tree in trees], lengths) for key in first}
+    raise NotGeneralError
+
+
+def _inverse(number: float) -> int:
+    found = round(1 / number)
+    if not found or 1 / found != number:
+        raise NotGeneralError
+    return found
+
+
+def _coefficients(numbers: Sequence[int], lengths: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Return a fraction for each product of lengths."""
+    rows = [_products(one) for one in lengths]
+    count = len(rows[0])
+    solved = np.linalg.solve(np.array(rows[:count], float), np.array(numbers[:count], float))
+    found = [Fraction(number).limit_denominator(_LARGEST_PART) for number in solved.tolist()]
+    for row, number in zip(rows, numbers):
+        if sum(one * size for one, size in zip(found, row)) != number:
+            raise NotGeneralError
+    return [[one.numerator, one.denominator] for one in found]
+
+
+def _products(lengths: tuple[int, ...]) -> list[int]:
+    """Return the products of all selections of lengths: 1, a, b, a * b."""
+    chosen = range(len(lengths) + 1)
+    return [prod(some) for count in chosen for some in combinations(lengths, count)]
+
+
+def particular(tree: Any, lengths: tuple[int, ...]) -> Any:
+    """Return the JSON values for these lengths.
+
+    >>> particular({"size": [[1, 1], [2, 1]]}, (10,))
+    21
+    """
+    if isinstance(tree, list):
+        return [particular(one, lengths) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    for kind in ("size", "ratio"):
+        if len(tree) == 1 and kind in tree:
+            number = _sum(tree[kind], lengths)
+            return number if kind == "size" else 1 / number
+    return {key: particular(one, lengths) for key, one in tree.items()}
+
+
+def _sum(coefficients: Any, lengths: tuple[int, ...]) -> int:
+    row = _products(lengths)
+    if not isinstance(coefficients, list) or len(coefficients) != len(row):
+        raise FileFormatError("A size in the program is damaged.")
+    total = sum((Fraction(*one) * n for one, n in zip(coefficients, row)), Fraction())
+    if total.denominator != 1:
+        raise ShapeError(
+            f"The saved program divides an axis, which is not possible for lengths of {lengths}."
+        )
+    return int(total)
