@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from keras.src import tree
 from keras.src.backend.common import KerasVariable, standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
+from keras_tapegrad.backend.promotion import result_type
 
 
 def convert_to_tensor(
