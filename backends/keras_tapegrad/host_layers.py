@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from keras.src import tree
-from keras.src.api_export import keras_export
 from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.layers.layer import Layer
 
@@ -76,35 +75,30 @@ class _HostLayer(Layer):  # type: ignore[misc]  # Keras has no types
         return getattr(self._own, name)
 
 
-@keras_export("keras.layers.StringLookup")
 class StringLookup(_HostLayer):
     """Return the position of texts in a vocabulary; see `tapegrad.keras.layers.StringLookup`."""
 
     _own_class = own_layers.StringLookup
 
 
-@keras_export("keras.layers.IntegerLookup")
 class IntegerLookup(_HostLayer):
     """Return the position of integers in a vocabulary."""
 
     _own_class = own_layers.IntegerLookup
 
 
-@keras_export("keras.layers.TextVectorization")
 class TextVectorization(_HostLayer):
     """Return texts as positions of their words in a vocabulary."""
 
     _own_class = own_layers.TextVectorization
 
 
-@keras_export("keras.layers.Hashing")
 class Hashing(_HostLayer):
     """Return the bin of each value by a hash."""
 
     _own_class = own_layers.Hashing
 
 
-@keras_export("keras.layers.HashedCrossing")
 class HashedCrossing(_HostLayer):
     """Return the bin of each combination of features by a hash."""
 

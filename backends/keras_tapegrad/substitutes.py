@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 _LAYERS = {
@@ -41,6 +41,18 @@ PLACES = frozenset({*_ALWAYS, *_WITHOUT_TENSORFLOW})
 """The modules of Keras in which a name is replaced."""
 
 
+class _Namesake:
+    """What modules that ask for TensorFlow get: tapegrad, which has the same names."""
+
+    available = False
+    SparseTensor = RaggedTensor = type("Absent", (), {})
+
+    def __getattr__(self, name: str) -> Any:
+        import tapegrad  # on first use: Keras imports these modules always
+
+        return getattr(tapegrad, name)
+
+
 def substitute(module: ModuleType) -> None:
     """Replace the name that tapegrad serves in one of the modules, after it was imported."""
     place = module.__name__
@@ -52,11 +64,11 @@ def substitute(module: ModuleType) -> None:
         return
     name = _WITHOUT_TENSORFLOW[place]
     if name == "tf":
-        import tapegrad
-
-        module.tf = SimpleNamespace(available=False, data=tapegrad.data)  # type: ignore[attr-defined]
+        module.tf = _Namesake()  # type: ignore[attr-defined]
     elif name in _LAYERS.values():
-        setattr(module, name, getattr(import_module("keras_tapegrad.host_layers"), name))
+        layer = getattr(import_module("keras_tapegrad.host_layers"), name)
+        export = import_module("keras.src.api_export").keras_export
+        setattr(module, name, export(f"keras.layers.{name}")(layer))
     else:
         setattr(module, name, getattr(import_module("tapegrad.keras.utils"), name))
 

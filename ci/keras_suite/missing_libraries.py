@@ -17,6 +17,7 @@ LIBRARIES = (
 )
 _MESSAGES = (
     "requires TensorFlow",
+    "requires installing TensorFlow",
     *(
         text.format(name)
         for name in LIBRARIES

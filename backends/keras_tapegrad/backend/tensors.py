@@ -31,15 +31,23 @@ def convert_to_tensor(
         return found if wanted in (None, found.dtype.name) else tg.cast(found, wanted)
     if isinstance(x, list | tuple) and _holds_tensors(x):
         return _stacked(x, wanted)
+    array = np.asarray(x)
+    if wanted in (None, "string") and _is_text(array):
+        return tg.constant(array)
     if wanted is None:
         wanted = _usual_dtype(x)
-    array = np.asarray(x)
     if array.dtype.kind in "OSU":
         raise ValueError(
             f"Expected numbers for a tensor. Got {type(x).__name__} of dtype {array.dtype}: {x!r}."
         )
     with np.errstate(invalid="ignore", over="ignore"):
         return tg.constant(array if array.dtype.name == wanted else array.astype(wanted))
+
+
+def _is_text(array: Any) -> bool:
+    if array.dtype.kind in "SU":
+        return True
+    return array.dtype.kind == "O" and all([isinstance(x, str | bytes) for x in array.flat])
 
 
 def _usual_dtype(x: Any) -> str:

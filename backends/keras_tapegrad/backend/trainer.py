@@ -78,7 +78,10 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         run = step if self.run_eagerly else tg.function(step)
 
         def on_tensors(data: Any) -> Any:
-            return run(tree.map_structure(_as_tensor, data))
+            tensors = tree.map_structure(_as_tensor, data)
+            # Text stays on the host, so a step that reads it cannot be recorded.
+            has_text = any([x is not None and x.dtype == tg.string for x in tree.flatten(tensors)])
+            return (step if has_text else run)(tensors)
 
         return on_tensors
 
