@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend import config
 from keras.src.backend.common import KerasVariable, standardize_dtype
 
 import tapegrad as tg
@@ -19,6 +21,8 @@ def convert_to_tensor(
     if sparse or ragged:
         kind = "sparse" if sparse else "ragged"
         raise ValueError(f"`{kind}=True` is not supported with tapegrad backend")
+    if dtype is None and type(x) is np.ndarray and x.dtype.kind not in "OSU":
+        return _from_array(x, _array_dtype(x.dtype, config.floatx()))
     wanted = None if dtype is None else standardize_dtype(dtype)
     if isinstance(x, KerasVariable):
         x = x.value
@@ -42,6 +46,21 @@ def convert_to_tensor(
         )
     with np.errstate(invalid="ignore", over="ignore"):
         return tg.constant(array if array.dtype.name == wanted else array.astype(wanted))
+
+
+@cache
+def _array_dtype(dtype: Any, floatx: str) -> Any:
+    """Return the dtype of a tensor for an array; `floatx` is a part of the cache's key."""
+    name = result_type(dtype.name)
+    return dtype if dtype.name == name else np.dtype(name)
+
+
+def _from_array(array: Any, dtype: Any) -> Any:
+    """Return an array as a tensor: the shortest way, for the batches of each step."""
+    if array.dtype is dtype or array.dtype == dtype:
+        return tg.constant(array)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tg.constant(array.astype(dtype))
 
 
 def _is_text(array: Any) -> bool:
