@@ -8,6 +8,7 @@ tapegrad are then accepted beside those of TensorFlow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -70,7 +71,20 @@ def substitute(module: ModuleType) -> None:
         export = import_module("keras.src.api_export").keras_export
         setattr(module, name, export(f"keras.layers.{name}")(layer))
     else:
-        setattr(module, name, getattr(import_module("tapegrad.keras.utils"), name))
+        own = getattr(import_module("tapegrad.keras.utils"), name)
+        setattr(module, name, _dataset_maker(own, getattr(module, name)))
+
+
+def _dataset_maker(own: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Return tapegrad's function; datasets in other formats are made by Keras' function."""
+
+    @wraps(own)
+    def make(*args: Any, format: str = "tf", **kwargs: Any) -> Any:  # Keras' name
+        if format != "tf":
+            return usual(*args, format=format, **kwargs)
+        return own(*args, **kwargs)
+
+    return make
 
 
 def _adapter_chooser(usual: Callable[..., Any]) -> Callable[..., Any]:
