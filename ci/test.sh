@@ -18,6 +18,8 @@ start_type_checks
 step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
 # Results must not depend on the engine; a minute of tests without it.
 [ $# -gt 0 ] || step "plain" bash ci/plain.sh
+# A tenth of Keras' own tests with Keras on tapegrad: about two minutes.
+[ $# -gt 0 ] || step "keras" bash ci/keras.sh
 step "mypy" finish_type_checks
 echo "== GPU report (for information)"
 "$PYTHON" ci/gpu_report.py --check || true

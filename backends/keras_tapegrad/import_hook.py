@@ -21,6 +21,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
+from keras_tapegrad import substitutes
+
 NAME = "tapegrad"
 _MODEL = "numpy"
 _PLACES = frozenset(
@@ -63,12 +65,13 @@ class BackendFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _PLACES:
+        if fullname not in _PLACES and fullname not in substitutes.PLACES:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader):
             return spec
-        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        kind = _Loader if fullname in _PLACES else _SubstitutingLoader
+        spec.loader = kind(spec.loader.name, spec.loader.path)
         return spec
 
 
@@ -79,6 +82,12 @@ class _Loader(SourceFileLoader):
         tree = _AddBranch().visit(ast.parse(self.get_data(path), path))
         code: CodeType = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
         return code
+
+
+class _SubstitutingLoader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        substitutes.substitute(module)
 
 
 class _AddBranch(ast.NodeTransformer):

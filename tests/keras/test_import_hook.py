@@ -41,6 +41,8 @@ def write_keras(folder: Path, name: str) -> None:
         "keras/src/__init__.py": "",
         "keras/src/layers/__init__.py": "",
         "keras/src/layers/layer.py": CHOICE.format(name=name),
+        "keras/src/layers/preprocessing/__init__.py": "",
+        "keras/src/layers/preprocessing/normalization.py": "tf = None\n",
         "keras/src/layers/other.py": CHOICE.format(name=name),
         "keras/src/backend/__init__.py": "",
         "keras/src/backend/numpy/__init__.py": "",
@@ -49,9 +51,10 @@ def write_keras(folder: Path, name: str) -> None:
         "keras_tapegrad/backend/__init__.py": "",
         "keras_tapegrad/backend/layer.py": "class TapegradLayer: pass\n",
         "keras_tapegrad/__init__.py": "",
-        "keras_tapegrad/import_hook.py": (
-            ROOT / "backends/keras_tapegrad/import_hook.py"
-        ).read_text(encoding="utf-8"),
+        **{
+            f"keras_tapegrad/{name}": (ROOT / "backends/keras_tapegrad" / name).read_text("utf-8")
+            for name in ("import_hook.py", "substitutes.py")
+        },
     }
     for place, text in files.items():
         path = folder / place
@@ -101,6 +104,31 @@ def test_modules_that_choose_no_backend_are_loaded_as_they_are(tmp_path):
     write_keras(tmp_path, "tapegrad")
 
     assert run(tmp_path, "from keras.src.layers import other; print(other.found)") == ["unknown"]
+
+
+def test_modules_that_ask_for_tensorflow_get_the_names_of_tapegrad(tmp_path):
+    write_keras(tmp_path, "tapegrad")
+
+    found = run(
+        tmp_path,
+        "from keras.src.layers.preprocessing import normalization",
+        "print(type(normalization.tf).__module__, normalization.tf.available)",
+    )
+
+    assert found == ["keras_tapegrad.substitutes", "False"]
+
+
+def test_with_tensorflow_the_modules_of_keras_stay_as_they_are(tmp_path):
+    write_keras(tmp_path, "tapegrad")
+    (tmp_path / "tensorflow.py").write_text("")
+
+    found = run(
+        tmp_path,
+        "from keras.src.layers.preprocessing import normalization",
+        "print(normalization.tf)",
+    )
+
+    assert found == ["None"]
 
 
 def test_inner_choices_of_another_backend_stay(tmp_path):

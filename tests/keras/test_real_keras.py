@@ -5,54 +5,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from typing import Any
-
 import pytest
 
 from tests.house.sources import ROOT
+from tests.keras.real_keras import needs_keras, run
 
-pytestmark = pytest.mark.skipif(
-    find_spec("keras") is None, reason="Keras is not installed; ci/keras.sh installs it"
-)
-START = """
-import json
-import numpy as np
-import tapegrad as tf
-import keras_tapegrad
-import keras
-from keras import layers, ops
-
-rng = np.random.default_rng(0)
-x = rng.normal(size=(96, 6)).astype("float32")
-y = x[:, :3].argmax(axis=1)
-
-
-def model():
-    keras.utils.set_random_seed(1)
-    made = keras.Sequential([keras.Input((6,)), layers.Dense(8, "tanh"), layers.Dense(3)])
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    made.compile(keras.optimizers.Adam(0.05), loss, metrics=["accuracy"], run_eagerly=eager)
-    return made
-
-
-eager = False
-"""
-
-
-def run(code: str) -> Any:
-    paths = [str(ROOT), str(ROOT / "backends")]
-    environment = {**os.environ, "KERAS_BACKEND": "tapegrad", "TAPEGRAD_DEVICE": "cpu"}
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    done = subprocess.run(
-        [sys.executable, "-c", START + code], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+pytestmark = needs_keras
 
 
 def test_tf_keras_is_keras_with_this_backend():
@@ -224,3 +182,44 @@ print(json.dumps(worst))
 
     assert len(worst) == 17
     assert max(worst) < 1e-5
+
+
+def test_int8_quantization_keeps_the_predictions_and_is_saved(tmp_path):
+    dtype, agreement, error = run(f"""
+made = model()
+made.fit(x, y, epochs=30, verbose=0)
+before = made.predict(x, verbose=0).argmax(1)
+made.quantize("int8")
+after = made.predict(x, verbose=0)
+made.save({str(tmp_path / "m.keras")!r})
+loaded = keras.models.load_model({str(tmp_path / "m.keras")!r})
+error = float(abs(loaded.predict(x, verbose=0) - after).max())
+kernel = made.layers[0]._kernel.dtype
+print(json.dumps([kernel, float((before == after.argmax(1)).mean()), error]))
+""")
+
+    assert dtype == "int8"
+    assert agreement > 0.95
+    assert error == 0
+
+
+def test_lora_trains_two_small_matrices_and_keeps_the_kernel():
+    trainable, kernel_change, losses, merged = run("""
+made = model()
+start = made.layers[0].kernel.numpy()
+made.layers[0].enable_lora(2)
+made.layers[1].trainable = False
+made.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+history = made.fit(x, y, epochs=5, verbose=0).history["loss"]
+layer = made.layers[0]
+product = layer.lora_kernel_a.numpy() @ layer.lora_kernel_b.numpy()
+shapes = [list(w.shape) for w in made.trainable_weights]
+kept = float(abs(layer._kernel.numpy() - start).max())
+error = float(abs(np.array(layer.kernel) - (start + product)).max())
+print(json.dumps([shapes, kept, history, error]))
+""")
+
+    assert trainable == [[8], [6, 2], [2, 8]]
+    assert kernel_change == 0
+    assert losses[-1] < losses[0]
+    assert merged < 1e-6

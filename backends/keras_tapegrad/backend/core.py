@@ -172,7 +172,7 @@ def _outputs_with(fn: Callable[..., Any], args: Any, kwargs: Any, sizes: tuple[i
             sizes[0 if axis == 0 else 1] if size is None else size
             for axis, size in enumerate(x.shape)
         ]
-        return tg.zeros(known, x.dtype)
+        return tg.constant(np.full(known, "")) if x.dtype == "string" else tg.zeros(known, x.dtype)
 
     args, kwargs = tree.map_structure(zeros, (args, kwargs))
     return fn(*args, **kwargs)

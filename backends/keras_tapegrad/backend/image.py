@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from keras.src.backend import config
 from keras.src.backend.common import is_float_dtype
-from keras.src.backend.common.dtypes import result_type
 from keras.src.random.seed_generator import draw_seed
 
 import tapegrad as tg
 import tapegrad.numpy as tnp
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import convert_to_tensor, is_whole
 from tapegrad.keras.ops import image as functions
 from tapegrad.random import split, stateless_normal

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keras.src.backend.common.dtypes import result_type
-
 import tapegrad as tg
 import tapegrad.numpy as np
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor, is_whole
 from tapegrad.keras import ops
 from tapegrad.numpy import linalg as matrices

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor
 from tapegrad.keras import ops
 from tapegrad.numpy import linalg as matrices

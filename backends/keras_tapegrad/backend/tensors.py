@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend import config
 from keras.src.backend.common import KerasVariable, standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
+from keras_tapegrad.backend.promotion import result_type
 
 
 def convert_to_tensor(
@@ -19,6 +21,8 @@ def convert_to_tensor(
     if sparse or ragged:
         kind = "sparse" if sparse else "ragged"
         raise ValueError(f"`{kind}=True` is not supported with tapegrad backend")
+    if dtype is None and type(x) is np.ndarray and x.dtype.kind not in "OSU":
+        return _from_array(x, _array_dtype(x.dtype, config.floatx()))
     wanted = None if dtype is None else standardize_dtype(dtype)
     if isinstance(x, KerasVariable):
         x = x.value
@@ -31,15 +35,38 @@ def convert_to_tensor(
         return found if wanted in (None, found.dtype.name) else tg.cast(found, wanted)
     if isinstance(x, list | tuple) and _holds_tensors(x):
         return _stacked(x, wanted)
+    array = np.asarray(x)
+    if wanted in (None, "string") and _is_text(array):
+        return tg.constant(array)
     if wanted is None:
         wanted = _usual_dtype(x)
-    array = np.asarray(x)
     if array.dtype.kind in "OSU":
         raise ValueError(
             f"Expected numbers for a tensor. Got {type(x).__name__} of dtype {array.dtype}: {x!r}."
         )
     with np.errstate(invalid="ignore", over="ignore"):
         return tg.constant(array if array.dtype.name == wanted else array.astype(wanted))
+
+
+@cache
+def _array_dtype(dtype: Any, floatx: str) -> Any:
+    """Return the dtype of a tensor for an array; `floatx` is a part of the cache's key."""
+    name = result_type(dtype.name)
+    return dtype if dtype.name == name else np.dtype(name)
+
+
+def _from_array(array: Any, dtype: Any) -> Any:
+    """Return an array as a tensor: the shortest way, for the batches of each step."""
+    if array.dtype is dtype or array.dtype == dtype:
+        return tg.constant(array)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tg.constant(array.astype(dtype))
+
+
+def _is_text(array: Any) -> bool:
+    if array.dtype.kind in "SU":
+        return True
+    return array.dtype.kind == "O" and all([isinstance(x, str | bytes) for x in array.flat])
 
 
 def _usual_dtype(x: Any) -> str:

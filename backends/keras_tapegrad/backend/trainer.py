@@ -18,6 +18,7 @@ from keras.src.utils.python_utils import pythonify_logs
 import tapegrad as tg
 from keras_tapegrad.backend.core import convert_to_numpy
 from keras_tapegrad.backend.tensors import convert_to_tensor
+from tapegrad.core.values.strings import StringTensor
 
 Step = Callable[[Any], Any]
 
@@ -78,7 +79,17 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         run = step if self.run_eagerly else tg.function(step)
 
         def on_tensors(data: Any) -> Any:
-            return run(tree.map_structure(_as_tensor, data))
+            texts: list[Any] = []
+
+            def prepared(x: Any) -> Any:
+                tensor = _as_tensor(x)
+                if isinstance(tensor, StringTensor):
+                    texts.append(tensor)
+                return tensor
+
+            tensors = tree.map_structure(prepared, data)
+            # Text stays on the host, so a step that reads it cannot be recorded.
+            return (step if texts else run)(tensors)
 
         return on_tensors
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
 import tapegrad.numpy as tnp
 from keras_tapegrad.backend.nn.activations import log_softmax
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import convert_to_tensor
 from tapegrad.keras import ops
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 
 import tapegrad as tg
 import tapegrad.numpy as np
 from keras_tapegrad.backend.nn.activations import log_softmax
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor
 from tapegrad.keras import ops
 

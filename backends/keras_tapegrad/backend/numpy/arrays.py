@@ -7,11 +7,11 @@ from typing import Any
 
 from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.backend_utils import canonicalize_axis, vectorize_impl
-from keras.src.backend.common.dtypes import result_type
 from keras.src.backend.config import floatx
 
 import tapegrad as tg
 import tapegrad.numpy as np
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.signatures import declared
 from keras_tapegrad.backend.tensors import (
     axes_of,

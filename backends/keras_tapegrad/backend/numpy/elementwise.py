@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.dtypes import INT_TYPES, result_type
+from keras.src.backend.common.dtypes import INT_TYPES
 from keras.src.backend.config import floatx
 
 import tapegrad as tg
 import tapegrad.numpy as np
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import (
     cast_to,
     common,

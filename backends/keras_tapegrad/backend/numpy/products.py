@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keras.src.backend.common.dtypes import result_type
-
 import tapegrad as tg
 import tapegrad.numpy as np
 from keras_tapegrad.backend.numpy.elementwise import wide_dtype
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.signatures import declared
 from keras_tapegrad.backend.tensors import axes_of, common, convert_to_tensor
 

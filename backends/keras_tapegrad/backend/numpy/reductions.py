@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 from keras.src.backend.config import floatx
 
 import tapegrad as tg
 import tapegrad.numpy as np
 from keras_tapegrad.backend.numpy.elementwise import wide_dtype
+from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, cast_to, convert_to_tensor, is_whole
 
 _SMALL = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}

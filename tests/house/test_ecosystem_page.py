@@ -1,0 +1,46 @@
+"""docs/ecosystem.md is generated from the records of runs."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.house.sources import ROOT
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    path = ROOT / "ci" / "ecosystem_page.py"
+    spec = importlib.util.spec_from_file_location("ecosystem_page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(script: ModuleType) -> None:
+    assert script.main(["--check"]) == 0
+
+
+def test_a_changed_page_is_noticed_and_written(script: ModuleType, tmp_path: Any) -> None:
+    page = tmp_path / "ecosystem.md"
+    page.write_text("old")
+
+    assert script.main(["--check"], page) == 1
+    assert script.main([], page) == 0
+    assert script.main(["--check"], page) == 0
+
+
+def test_models_that_differ_or_are_not_recorded_are_named(script: ModuleType) -> None:
+    entry = {"weights": 10, "dtype": "float64", "peer": "torch 2", "loss": 1.0}
+    errors = {"loss_error": 1e-14, "weight_error": 0.5, "compiled": True, "agrees": False}
+    record = {"names": ["A", "B"], "models": {"A": {**entry, **errors}}}
+
+    text = script.applications_section(record)
+
+    assert "| A | 10 | float64 | torch 2 | 1e-14 | 5e-01 | yes | no |" in text
+    assert "Not recorded yet: B." in text
