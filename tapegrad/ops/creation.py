@@ -20,9 +20,9 @@ from tapegrad.core.values.convert import (
     copy_of_device_array,
     to_host_array,
 )
-from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.values.dtypes import as_dtype, is_text_type, numpy_dtype
 from tapegrad.core.values.sizes import for_shape
-from tapegrad.core.values.strings import text_or_raise, to_any_tensor
+from tapegrad.core.values.strings import string_tensor, text_or_raise, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -182,6 +182,8 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     >>> zeros((2, 3)).shape
     (2, 3)
     """
+    if is_text_type(dtype):
+        return string_tensor(np.full(as_shape(shape), b"", object))
     return _filled(shape, 0, dtype)
 
 

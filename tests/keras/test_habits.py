@@ -230,3 +230,80 @@ def test_a_model_with_simple_arguments_is_saved(tmp_path: Path) -> None:
     made = keras.models.load_model(tmp_path / "scaled.keras", custom_objects={"Scaled": Scaled})
 
     np.testing.assert_array_equal(made(X), expected)
+
+
+def test_layers_of_images_take_lists_of_images() -> None:
+    images = [np.full((4, 6, 3), k, "uint8") for k in (2, 4)]
+
+    cropped = layers.CenterCrop(2, 3)(images)
+    scaled = layers.Rescaling(0.5)(images)
+
+    assert cropped.shape == (2, 2, 3, 3)
+    np.testing.assert_array_equal(scaled.numpy()[:, 0, 0, 0], [1, 2])
+
+
+def test_a_config_of_ones_own_gets_the_arguments_of_the_base_class() -> None:
+    class Scaled(layers.Layer):
+        def __init__(self, units: int = 4, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.units = units
+
+        def get_config(self) -> dict[str, Any]:
+            return dict(units=self.units, **super().get_config())
+
+    config = Scaled(3, name="one").get_config()
+
+    assert config["units"] == 3
+    assert Scaled.from_config(config).name == "one"
+
+
+def test_positional_arguments_are_kept_by_the_names_of_the_base_class() -> None:
+    class Named(layers.Dense):
+        def __init__(self, word: str = "", *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.word = word
+
+    config = Named("a", 5, "relu").get_config()
+
+    assert (config["word"], config["units"], config["activation"]) == ("a", 5, "relu")
+    assert Named.from_config(config).units == 5
+    assert "args" not in Named(units=2).get_config()
+
+
+def test_build_takes_more_than_shapes() -> None:
+    class Started(layers.Layer):
+        def build(self, input_shape: Any, start: str) -> None:
+            self.w = self.add_weight(shape=(input_shape[-1],), initializer=start)
+
+        def call(self, x: Any) -> Any:
+            return x * self.w
+
+    layer = Started()
+    layer.build((3,), start="ones")
+    model = keras.Sequential([layer, layers.Dense(1)])
+
+    assert layer.built
+    assert model(X).shape == (20, 1)
+
+
+def test_inner_layers_may_already_be_layers_in_from_config() -> None:
+    layer = layers.Dense(2)
+
+    assert layers.deserialize(layer) is layer
+
+
+def test_generators_of_numpy_arrays_match_smaller_dtypes() -> None:
+    numbers = tf.data.Dataset.from_generator(
+        lambda: [(np.float64(1.5), np.arange(2))],
+        output_types=(tf.float32, tf.int32),
+        output_shapes=((), (None,)),
+    )
+
+    ((x, y),) = numbers
+
+    assert (x.dtype, y.dtype, float(x)) == (tf.float32, tf.int32, 1.5)
+
+
+def test_zeros_of_text_are_empty_texts() -> None:
+    assert tf.zeros([0, 1], tf.string).shape == (0, 1)
+    assert tf.zeros([2], dtype=tf.string).tolist() == [b"", b""]

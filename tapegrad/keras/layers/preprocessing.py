@@ -25,6 +25,7 @@ from tapegrad.ops.shape.functions import expand_dims, reshape, squeeze
 class _Scaling(Layer):
     """Base class of layers that scale their input by numbers or arrays."""
 
+    takes_lists_as_batches = True
     supports_masking = True
 
     def get_config(self) -> dict[str, Any]:
