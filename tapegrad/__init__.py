@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tapegrad import (
         audio,
         autodiff,
+        autograph,
         bitwise,
         compat,
         config,
@@ -293,7 +294,7 @@ __all__ = [
     "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable", "abs", "acos", "acosh", "add",
     "add_n", "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "assert_equal",
     "assert_greater", "assert_less", "assert_rank", "atan", "atan2", "atanh", "audio", "autodiff",
-    "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "autograph", "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
     "broadcast_static_shape", "broadcast_to", "case", "cast", "checkpoint", "clip_by_global_norm",
     "clip_by_norm", "clip_by_value", "compat", "complex", "complex128", "complex64", "concat",
     "cond", "config", "constant", "constant_initializer", "control_dependencies",

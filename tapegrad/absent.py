@@ -50,10 +50,6 @@ ABSENT = {
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
     "as_string": "Use tapegrad.strings.as_string.",
-    "autograph": (
-        "tapegrad.function converts Python control flow on tensors by itself, unless it is made "
-        "with autograph=False."
-    ),
     "compat.v1": _SESSIONS,
     "distribute.NcclAllReduce": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
@@ -90,8 +86,6 @@ ABSENT = {
     "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
     "summary.audio": "Sound is not written.",
-    "summary.trace_export": "`explain()` of a tapegrad.function says what was compiled.",
-    "summary.trace_on": "`explain()` of a tapegrad.function says what was compiled.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
     "tpu": "Devices are CPUs and CUDA GPUs.",

@@ -14,6 +14,7 @@ from tapegrad.core.values.array_interface import ArrayInterface, register_array_
 NAMESPACES = {
     "audio",
     "autodiff",
+    "autograph",
     "bitwise",
     "compat",
     "config",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapegrad.config import experimental, threading
+from tapegrad.config import experimental, optimizer, threading
 from tapegrad.config.devices import (
     LogicalDevice,
     PhysicalDevice,
@@ -32,6 +32,7 @@ __all__ = [
     "get_visible_devices",
     "list_logical_devices",
     "list_physical_devices",
+    "optimizer",
     "run_functions_eagerly",
     "set_logical_device_configuration",
     "set_soft_device_placement",

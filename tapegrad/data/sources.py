@@ -281,10 +281,10 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     has_dtype = hasattr(value, "dtype")
     is_numeric = not has_dtype and spec.dtype.name != "string"
     array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)
-    if spec.dtype != array.dtype and spec.dtype.name != "string":
+    is_number = spec.dtype.name != "string" and array.dtype.kind != "O"
+    if is_number and np.can_cast(array.dtype, spec.dtype.as_numpy_dtype, "same_kind"):
         # NumPy makes float64 and int64 where nothing else is asked for.
-        if np.can_cast(array.dtype, spec.dtype.as_numpy_dtype, "same_kind"):
-            array = array.astype(spec.dtype.as_numpy_dtype)
+        array = array.astype(spec.dtype.as_numpy_dtype, copy=False)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))
     wanted = spec.shape

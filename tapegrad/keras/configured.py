@@ -90,7 +90,8 @@ def _of_base(cls: type, name: str, args: tuple[Any, ...]) -> dict[str, Any]:
     if not args:
         return {}
     makers = list(dict.fromkeys(inspect.getattr_static(base, "__init__") for base in cls.__mro__))
-    names = list(inspect.signature(makers[1]).parameters)[1:]
+    parameters = list(inspect.signature(makers[1]).parameters.values())[1:]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     return dict(zip(names, args)) if len(args) <= len(names) else {name: args}
 
 

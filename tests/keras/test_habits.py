@@ -307,3 +307,61 @@ def test_generators_of_numpy_arrays_match_smaller_dtypes() -> None:
 def test_zeros_of_text_are_empty_texts() -> None:
     assert tf.zeros([0, 1], tf.string).shape == (0, 1)
     assert tf.zeros([2], dtype=tf.string).tolist() == [b"", b""]
+
+
+def test_a_loss_of_compile_has_its_old_name() -> None:
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = self.compiled_loss(y, self(x), regularization_losses=self.losses)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+            return {"loss": loss}
+
+    inputs = keras.Input((3,))
+    model = Own(inputs, layers.Dense(1, kernel_initializer="zeros")(inputs))
+    model.compile("sgd", "mse")
+
+    loss = model.fit(X, X[:, :1], batch_size=20, verbose=0).history["loss"][0]
+
+    np.testing.assert_allclose(loss, np.mean(X[:, 0] ** 2), rtol=1e-5)
+
+
+class Column:
+    """What a column of a pandas table has: `iloc`, `to_numpy` and `__array__`."""
+
+    iloc = None
+    shape = (20,)
+
+    def to_numpy(self) -> np.ndarray:
+        return X[:, 0]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return X[:, 0]
+
+
+def test_columns_of_tables_have_one_feature() -> None:
+    inputs = {"a": keras.Input((1,)), "b": keras.Input((1,))}
+    joined = layers.Concatenate()(list(inputs.values()))
+    model = keras.Model(inputs, layers.Dense(1, kernel_initializer="ones")(joined))
+
+    found = model.predict({"a": Column(), "b": Column()}, verbose=0)
+
+    np.testing.assert_allclose(found, 2 * X[:, :1], rtol=1e-5)
+
+
+def test_normalization_without_axes_takes_any_shape() -> None:
+    layer = layers.Normalization(axis=None)
+    layer.adapt(np.array([1.0, 3.0]))
+
+    np.testing.assert_allclose(layer(np.array([[1.0], [5.0]])).numpy(), [[-1.0], [3.0]])
+
+
+def test_normalization_of_the_last_axis_takes_more_axes() -> None:
+    layer = layers.Normalization()
+    layer.adapt(np.array([[0.0, 2.0], [2.0, 6.0]]))
+
+    np.testing.assert_allclose(layer(np.array([[[3.0, 8.0]]])).numpy(), [[[2.0, 2.0]]])
+    with pytest.raises(ShapeError, match=r"with sizes \(2,\) along axis"):
+        layer(np.ones((2, 3)))

@@ -386,7 +386,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
                 return call_symbolically(self, args, {**kwargs, **more})
             if self.takes_text:
                 args = self.text_inputs(args)
-            args = nest.map_structure(self._as_input, lists_as_tensors(args, self.takes_lists_as_batches))
+            args = nest.map_structure(
+                self._as_input, lists_as_tensors(args, self.takes_lists_as_batches)
+            )
             check_tensors(self, args)
             kwargs = {name: self._as_input(value) if _is_array(value) else value
                       for name, value in kwargs.items()}  # fmt: skip

@@ -241,9 +241,14 @@ def batches_of(
 def as_arrays(value: Any) -> Any:
     """Convert nested lists of Python numbers to one array; return other values unchanged.
 
+    A column of a pandas table becomes an array with one column, and a table a matrix.
+
     >>> as_arrays([[1, 2], [3, 4]]).shape
     (2, 2)
     """
+    if hasattr(value, "to_numpy") and hasattr(value, "iloc"):
+        table = value.to_numpy()
+        return table[:, None] if table.ndim == 1 else table
     if isinstance(value, dict):
         return {name: as_arrays(one) for name, one in value.items()}
     if is_list_of_text(value):
