@@ -5,15 +5,8 @@ The AttributeError for such a name says so.
 
 from __future__ import annotations
 
-_RAGGED = (
-    "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad "
-    "sequences with keras.utils.pad_sequences or Dataset.padded_batch, and mask them with "
-    "tapegrad.sequence_mask."
-)
-_SPARSE = (
-    "Sparse matrices are in tapegrad.scipy.sparse, with gradients; gradients of gathers are "
-    "tapegrad.IndexedSlices."
-)
+_RAGGED = "Recorded functions take ragged tensors without a signature."
+_SPARSE = "Recorded functions take sparse tensors without a signature."
 _SAVING = (
     "Use keras.Model.save and keras.models.load_model for models, and tapegrad.train.Checkpoint "
     "for variables."
@@ -40,11 +33,9 @@ ABSENT = {
     "Graph": _SESSIONS,
     "Operation": _SESSIONS,
     "OptionalSpec": "Use None for a value that is missing.",
-    "RaggedTensor": _RAGGED,
     "RaggedTensorSpec": _RAGGED,
     "RegisterGradient": "Use tapegrad.custom_gradient.",
     "Session": _SESSIONS,
-    "SparseTensor": _SPARSE,
     "SparseTensorSpec": _SPARSE,
     "TypeSpec": "Use tapegrad.TensorSpec.",
     "VariableAggregation": _PROCESSES,
@@ -77,11 +68,9 @@ ABSENT = {
     "profiler": "`explain()` of a tapegrad.function says what was compiled and how long that took.",
     "quantization": "Use float16 or bfloat16; see docs/dtypes.md.",
     "queue": _PYTHON_LIST,
-    "ragged": _RAGGED,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "saved_model": _SAVING,
     "sets": "Use tapegrad.unique, or Python's sets on the host.",
-    "sparse": _SPARSE,
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
@@ -98,8 +87,8 @@ ABSENT = {
 def absence(place: str, name: str) -> AttributeError:
     """Return the error for a name that a module of tapegrad does not have.
 
-    >>> str(absence("", "ragged")).startswith("module 'tapegrad' has no attribute 'ragged'. There")
-    True
+    >>> str(absence("", "tpu"))
+    "module 'tapegrad' has no attribute 'tpu'. Devices are CPUs and CUDA GPUs."
     """
     module = f"tapegrad.{place}" if place else "tapegrad"
     offered = ABSENT.get(f"{place}.{name}" if place else name)

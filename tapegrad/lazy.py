@@ -38,9 +38,11 @@ NAMESPACES = {
     "numpy",
     "optimizers",
     "random",
+    "ragged",
     "scipy",
     "signal",
     "special",
+    "sparse",
     "strings",
     "summary",
     "test",
@@ -119,6 +121,8 @@ FUNCTIONS_IN = {
     ),
     "program.host_call": "numpy_function py_function",
     "program.record.signature": "TensorSpec",
+    "ragged": "RaggedTensor",
+    "sparse": "SparseTensor",
 }
 
 # TensorFlow's name -> the module and the name of the function there.

@@ -25,7 +25,7 @@ def test_to_code_shows_the_converted_function() -> None:
 
 
 def test_to_code_needs_a_function_with_source() -> None:
-    with pytest.raises(ArgumentTypeError, match="Python function with source code. Got len"):
+    with pytest.raises(ArgumentTypeError, match=r"Python function with source code. Got len"):
         tf.autograph.to_code(len)
 
 

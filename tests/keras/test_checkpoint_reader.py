@@ -27,7 +27,7 @@ def test_variables_are_listed_and_read(tmp_path: Path) -> None:
 def test_unknown_names_and_paths_are_named(tmp_path: Path) -> None:
     path = tf.train.Checkpoint(w=tf.Variable(1.0)).write(str(tmp_path / "one"))
 
-    with pytest.raises(ArgumentError, match="has no variable 'v'. It has: .*w"):
+    with pytest.raises(ArgumentError, match=r"has no variable 'v'. It has: .*w"):
         tf.train.load_variable(path, "v")
     with pytest.raises(ArgumentError, match="There is no checkpoint at"):
         tf.train.load_checkpoint(tmp_path / "two")

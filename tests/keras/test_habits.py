@@ -365,3 +365,16 @@ def test_normalization_of_the_last_axis_takes_more_axes() -> None:
     np.testing.assert_allclose(layer(np.array([[[3.0, 8.0]]])).numpy(), [[[2.0, 2.0]]])
     with pytest.raises(ShapeError, match=r"with sizes \(2,\) along axis"):
         layer(np.ones((2, 3)))
+
+
+def test_a_layer_may_allow_one_batch_size_only() -> None:
+    class Tokens(layers.Layer):
+        def call(self, x: Any) -> Any:
+            rows = ops.reshape(x, (100, 3))  # 50 sequences of 2 tokens
+            return ops.reshape(rows * 2, (-1, 2, 3))
+
+    inputs = keras.Input((2, 3))
+    model = keras.Model(inputs, layers.GlobalAveragePooling1D()(Tokens()(inputs)))
+
+    assert model.output_shape == (None, 3)
+    assert model(np.ones((50, 2, 3))).shape == (50, 3)

@@ -17,7 +17,7 @@ from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import constant
 from tapegrad.strings.fingerprints import farm_hash, sip_hash
-from tapegrad.strings.ragged import Ragged
+from tapegrad.strings.ragged import Ragged, as_tensor
 
 Texts = StringTensor | Ragged
 _OLD_NAMES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
@@ -221,7 +221,7 @@ class StringLookup(CategoryLayer):
             return self._texts_at(inputs)
         if isinstance(inputs, Ragged):
             flat = self._positions(text_array(inputs.flat_values))
-            rows = Ragged(flat, inputs.row_lengths().tolist())
+            rows = inputs.with_flat_values(as_tensor(flat))
             return rows if self.output_mode == "int" else self._in_mode(rows.to_tensor(_DROPPED))
         if not isinstance(inputs, StringTensor):
             raise ArgumentTypeError(f"{self._title} takes text. Got {inputs.dtype.name}.")
