@@ -155,3 +155,14 @@ def test_what_cannot_be_done_says_so() -> None:
         tf.RaggedTensor.from_row_splits([1, 2, 3], [0, 4])
     with pytest.raises(ArgumentError, match="nested equally deep"):
         tf.ragged.constant([[1], 2])
+
+
+def test_a_dataset_has_the_rows_as_elements() -> None:
+    rows, names = tf.ragged.constant([[1, 2], [], [3]]), ["a", "b", "c"]
+
+    elements = list(tf.data.Dataset.from_tensor_slices({"row": rows, "name": names}))
+
+    assert [one["row"].tolist() for one in elements] == [[1, 2], [], [3]]
+    assert [one["name"].numpy() for one in elements] == [b"a", b"b", b"c"]
+    padded = tf.data.Dataset.from_tensor_slices(rows).padded_batch(3)
+    assert next(iter(padded)).tolist() == [[1, 2], [0, 0], [3, 0]]

@@ -378,3 +378,10 @@ def test_a_layer_may_allow_one_batch_size_only() -> None:
 
     assert model.output_shape == (None, 3)
     assert model(np.ones((50, 2, 3))).shape == (50, 3)
+
+
+def test_lookups_take_the_old_names_of_modes() -> None:
+    lookup = layers.IntegerLookup(vocabulary=[5, 7], output_mode="binary")
+
+    assert lookup.output_mode == "multi_hot"
+    assert lookup(np.array([[7]])).tolist() == [[0.0, 0.0, 1.0]]

@@ -12,7 +12,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
 from tapegrad.io.files import read_file
-from tapegrad.keras.layers.category_layers import CategoryLayer, checked_salt
+from tapegrad.keras.layers.category_layers import OLD_MODES, CategoryLayer, checked_salt
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import constant
@@ -20,7 +20,6 @@ from tapegrad.strings.fingerprints import farm_hash, sip_hash
 from tapegrad.strings.ragged import Ragged, as_tensor
 
 Texts = StringTensor | Ragged
-_OLD_NAMES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 _DROPPED = -1
 """The position of masked texts, which counts leave out."""
 
@@ -55,7 +54,7 @@ class StringLookup(CategoryLayer):
         salt: Any = None,
         **kwargs: Any,
     ) -> None:
-        mode = _OLD_NAMES.get(output_mode, output_mode)
+        mode = OLD_MODES.get(output_mode, output_mode)
         if str(kwargs.get("dtype", "")) == "string":
             kwargs["dtype"] = None  # the only dtype of text
         super().__init__(mode, sparse, **kwargs)
