@@ -12,7 +12,8 @@ from tapegrad.core.values.strings import is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.creation import constant as dense_constant
 from tapegrad.ragged.calls import boolean_mask, stack
-from tapegrad.ragged.tensor import RaggedTensor, as_tensor, elementwise
+from tapegrad.ragged.tensor import RaggedTensor, elementwise
+from tapegrad.sparse.tensor import as_tensor
 
 __all__ = ["RaggedTensor", "boolean_mask", "constant", "map_flat_values", "range", "stack"]
 

@@ -22,7 +22,8 @@ from tapegrad.ops.indexing.segment_functions import (
 from tapegrad.ops.reduction import functions as reductions
 from tapegrad.ops.shape.functions import expand_dims as expand_tensor
 from tapegrad.ops.shape.joining import concat as join, stack as stack_tensors
-from tapegrad.ragged.tensor import HANDLERS, RaggedTensor, as_tensor
+from tapegrad.ragged.tensor import HANDLERS, RaggedTensor
+from tapegrad.sparse.tensor import as_tensor
 
 
 def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
@@ -180,7 +181,8 @@ def _along(x: Any, axis: int, whole: Any, segments: Any) -> Any:
 def columns_of(x: RaggedTensor) -> np.ndarray:
     """Return the place of each value in its row."""
     starts = np.cumsum([0, *x.lengths().tolist()])[:-1]
-    return np.arange(int(x.lengths().sum())) - np.repeat(starts, x.lengths())
+    places: np.ndarray = np.arange(int(x.lengths().sum())) - np.repeat(starts, x.lengths())
+    return places
 
 
 def _grouped(values: Any, rows: np.ndarray, columns: np.ndarray, segments: Any) -> RaggedTensor:

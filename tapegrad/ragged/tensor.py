@@ -189,7 +189,8 @@ class RaggedTensor:
     @property
     def shape(self) -> TensorShape:
         """The number of rows, None for their lengths, and the shape of the entries."""
-        return TensorShape((len(self), None, *tuple(self.values.shape)[1:]))
+        sizes: list[Any] = [len(self), None, *tuple(self.values.shape)[1:]]
+        return TensorShape(sizes)
 
     def get_shape(self) -> TensorShape:
         return self.shape

@@ -66,7 +66,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     >>> from_dense([[0, 5], [0, 0]]).indices.tolist()
     [[0, 1]]
     """
-    x = constant(tensor)
+    x: Any = constant(tensor)
     array = x.array if isinstance(x, StringTensor) else np.asarray(read_on_host(x, "from_dense"))
     places = np.argwhere(array != (b"" if array.dtype.kind == "O" else 0))
     flat = np.ravel_multi_index(tuple(places.T), array.shape)

@@ -43,7 +43,7 @@ class SparseTensor:
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         self._shape = tuple(_numbers(dense_shape, "dense_shape").reshape(-1).tolist())
         places = _numbers(indices, "indices").reshape(-1, max(len(self._shape), 1))
-        self.values = values if isinstance(values, Tensor | StringTensor) else constant(values)
+        self.values: Any = values if isinstance(values, Tensor | StringTensor) else constant(values)
         self._places = places
         if len(self.values.shape) != 1 or self.values.shape[0] != len(places):
             raise ArgumentError(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.strings import text_array
-from tapegrad.ragged.tensor import RaggedTensor as Ragged, as_tensor
+from tapegrad.ragged.tensor import RaggedTensor as Ragged
+from tapegrad.sparse.tensor import as_tensor
 
 __all__ = ["Ragged", "as_tensor", "mapped"]
 

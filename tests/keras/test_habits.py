@@ -385,3 +385,26 @@ def test_lookups_take_the_old_names_of_modes() -> None:
 
     assert lookup.output_mode == "multi_hot"
     assert lookup(np.array([[7]])).tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_evaluate_takes_a_loss_of_ones_own_without_training() -> None:
+    class Own(keras.Model):
+        def compute_loss(
+            self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
+        ) -> Any:
+            return tf.reduce_sum(y_pred) * 0 + 3.0
+
+    inputs = keras.Input((3,))
+    model = Own(inputs, layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+
+    assert model.evaluate(X, X[:, :1], verbose=0) == pytest.approx(3.0)
+
+
+def test_tensors_are_converted_to_another_float_dtype() -> None:
+    x = np.eye(2) @ np.linspace(0, 1, 2) * tf.constant(2.0, tf.float64)
+
+    assert tf.convert_to_tensor(x, dtype=tf.float32).dtype == tf.float32
+    assert tf.constant(tf.constant([1, 2]), tf.float32).tolist() == [1.0, 2.0]
+    with pytest.raises(ShapeError, match="Use cast to convert it"):
+        tf.convert_to_tensor(tf.constant([1.5]), tf.int32)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.files.atomic import StrPath
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.saving.checkpoint import StrPath, file_of, latest_checkpoint
+from tapegrad.keras.saving.checkpoint import file_of, latest_checkpoint
 from tapegrad.keras.saving.tensor_file import TensorFile
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
