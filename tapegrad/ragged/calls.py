@@ -133,6 +133,28 @@ def map_fn(fn: Callable[..., Any], elems: Any, *args: Any, **kwargs: Any) -> Any
     return stack_tensors(results) if same else stack(results)
 
 
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """Repeat the rows, and the entries of each row."""
+    times = [int(n) for n in read_on_host(constant(multiples), "tile")]
+    found = input
+    for axis, count in enumerate(times[:2]):
+        found = concat([found] * count, axis) if count != 1 else found
+    if any(count != 1 for count in times[2:]):
+        raise ArgumentError(f"tile repeats the first two axes of ragged tensors. Got {times}.")
+    return found
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """Reverse the order of the rows, or of the entries of each row."""
+    found = tensor
+    for place in [k % len(tensor.shape) for k in np.atleast_1d(axis).tolist()]:
+        if place > 1:
+            raise ArgumentError(f"reverse takes the axes 0 and 1 of ragged tensors. Got {axis}.")
+        step = np.s_[::-1]
+        found = found[step] if place == 0 else found[:, step]
+    return found
+
+
 def size(input: Any, out_type: Any = None, name: str | None = None) -> Any:
     """Return the number of elements."""
     return cast(constant(int(np.prod(input.flat_values.shape))), out_type or "int32")
@@ -215,6 +237,8 @@ HANDLERS |= {
     "reduce_min": _reduction(reductions.reduce_min, unsorted_segment_min),
     "reduce_prod": _reduction(reductions.reduce_prod, unsorted_segment_prod),
     "reduce_sum": _reduction(reductions.reduce_sum, unsorted_segment_sum),
+    "reverse": reverse,
     "size": size,
     "stack": stack,
+    "tile": tile,
 }

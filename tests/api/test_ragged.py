@@ -50,6 +50,8 @@ def test_text_and_entries_of_a_shape() -> None:
 
     assert words.to_tensor("-").tolist() == [[b"so", b"long"], [b"thanks", b"-"]]
     assert tf.strings.length(words).to_list() == [[2, 4], [6]]
+    assert tf.strings.substr(words, 0, 2).to_list() == [[b"so", b"lo"], [b"th"]]
+    assert tf.strings.join([words, "s"], "-").to_list() == [[b"so-s", b"long-s"], [b"thanks-s"]]
     assert points.shape == (2, None, 2)
     assert points.to_tensor().tolist() == [[[1.0, 2.0]], [[0.0, 0.0]]]
 
@@ -115,6 +117,9 @@ def test_ragged_tensors_are_joined() -> None:
     assert tf.stack([rows, more]).to_list() == [[[1], [2, 3]], [[4, 5], []]]
     assert tf.ragged.stack([tf.constant([1]), tf.constant([2, 3])]).to_list() == [[1], [2, 3]]
     assert tf.expand_dims(rows, 1).to_list() == [[[1]], [[2, 3]]]
+    assert tf.tile(rows, [2, 2]).to_list() == [[1, 1], [2, 3, 2, 3]] * 2
+    assert tf.reverse(rows, axis=[1]).to_list() == [[1], [3, 2]]
+    assert tf.reverse(rows, axis=[0]).to_list() == [[2, 3], [1]]
 
 
 def test_masks_choose_entries() -> None:

@@ -408,3 +408,10 @@ def test_tensors_are_converted_to_another_float_dtype() -> None:
     assert tf.constant(tf.constant([1, 2]), tf.float32).tolist() == [1.0, 2.0]
     with pytest.raises(ShapeError, match="Use cast to convert it"):
         tf.convert_to_tensor(tf.constant([1.5]), tf.int32)
+
+
+def test_models_name_their_inputs() -> None:
+    model = keras.Sequential([keras.Input((3,), name="features"), layers.Dense(1)])
+
+    assert model.input_names == ["features"]
+    assert keras.Model(model.inputs, model.outputs).input_names == ["features"]
