@@ -116,7 +116,12 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
 
 def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str | None = None) -> Any:
-    """Return the entries of rows where a ragged mask is true, or the rows where a vector is."""
+    """Return the entries of rows where a ragged mask is true, or the rows where a vector is.
+
+    >>> rows = RaggedTensor.from_row_lengths([1, 2, 3], [2, 1])
+    >>> boolean_mask(rows, rows > 1).to_list()
+    [[2], [3]]
+    """
     chosen = mask.flat_values if isinstance(mask, RaggedTensor) else constant(mask)
     places = np.flatnonzero(np.asarray(read_on_host(chosen, "boolean_mask")))
     rows = _as_ragged(tensor)
