@@ -415,3 +415,13 @@ def test_models_name_their_inputs() -> None:
 
     assert model.input_names == ["features"]
     assert keras.Model(model.inputs, model.outputs).input_names == ["features"]
+
+
+def test_a_model_of_named_inputs_ignores_other_features() -> None:
+    inputs = {"a": keras.Input((1,)), "b": keras.Input((1,))}
+    model = keras.Model(inputs, inputs["a"] + 2.0 * inputs["b"])
+    one = np.ones((2, 1), "float32")
+
+    found = model({"a": one, "unused": 7 * one, "b": 3 * one})
+
+    assert found.tolist() == [[7.0], [7.0]]

@@ -543,7 +543,9 @@ def _common_shape(one: _Shape, other: _Shape) -> Shape:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") and not _is_tensor(value)
+    # Ragged and sparse tensors answer calls of functions themselves.
+    is_other = hasattr(type(value), "called_later")
+    return hasattr(value, "__array__") and not is_other and not _is_tensor(value)
 
 
 def _is_tensor(value: Any) -> bool:

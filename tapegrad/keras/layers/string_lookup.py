@@ -279,6 +279,9 @@ def batches_of_text(data: Any, steps: int | None = None) -> Iterator[Any]:
     >>> [batch.shape for batch in batches_of_text(["a", "b"])]
     [(2, 1)]
     """
+    if isinstance(data, Ragged):
+        yield data
+        return
     if isinstance(data, list | tuple | str) or hasattr(data, "__array__"):
         texts = text_array(data)
         yield texts.reshape(-1, 1) if texts.ndim <= 1 else texts
