@@ -425,3 +425,11 @@ def test_a_model_of_named_inputs_ignores_other_features() -> None:
     found = model({"a": one, "unused": 7 * one, "b": 3 * one})
 
     assert found.tolist() == [[7.0], [7.0]]
+
+
+def test_patches_take_steps_for_all_axes() -> None:
+    images = np.arange(32.0).reshape(1, 4, 4, 2)
+
+    found = ops.image.extract_patches(images, (2, 2), strides=[1, 2, 2, 1])
+
+    np.testing.assert_array_equal(found, ops.image.extract_patches(images, 2))
