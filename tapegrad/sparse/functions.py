@@ -198,6 +198,7 @@ def slice(  # TensorFlow's name
     """
     first = np.asarray(constant(start), np.int64)
     last = np.minimum(first + np.asarray(constant(size), np.int64), tuple(sp_input.shape))
+    last = np.maximum(first, last)  # a part beyond the end is empty
     places = sp_input.places()
     kept = np.flatnonzero(((places >= first) & (places < last)).all(axis=1))
     return SparseTensor(places[kept] - first, gather(sp_input.values, kept), last - first)

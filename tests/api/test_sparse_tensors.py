@@ -40,6 +40,7 @@ def test_a_sparse_tensor_has_its_parts() -> None:
         (lambda a, b: tf.sparse.reshape(a, [3, -1]), A.reshape(3, 4)),
         (lambda a, b: tf.sparse.expand_dims(a, 1), A[:, None]),
         (lambda a, b: tf.sparse.slice(a, [1, 1], [5, 2]), A[1:, 1:]),
+        (lambda a, b: tf.sparse.slice(a, [1, 7], [2, 2]), A[1:3, 7:9]),
         (lambda a, b: tf.sparse.map_values(tf.abs, a), abs(A)),
         (lambda a, b: tf.sparse.retain(a, [True, False, True, False]), A * (A % 3 != 0) * (A < 5)),
         (lambda a, b: 3.0 * a, 3 * A),
