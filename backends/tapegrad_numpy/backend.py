@@ -14,6 +14,7 @@ from tapegrad_numpy.kernels.bfloat16 import adapt_kernels
 from tapegrad_numpy.kernels.table import KERNELS
 from tapegrad_numpy.loops.entry_points import CLoopCompiler, CShapeSpecializer
 from tapegrad_numpy.ownership import OwnedArrays
+from tapegrad_numpy.sequences.entry_point import CSequences
 
 
 class TracedMemory:
@@ -58,7 +59,10 @@ class NumpyBackend:
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            loops=CLoopCompiler(), specializer=CShapeSpecializer(), capture=OwnedArrays()
+            loops=CLoopCompiler(),
+            specializer=CShapeSpecializer(),
+            sequences=CSequences(),
+            capture=OwnedArrays(),
         )
 
     def devices(self) -> list[str]:

@@ -6,3 +6,6 @@ import os
 
 DIRECT_CALLS = os.environ.get("TAPEGRAD_DIRECT_CALLS") != "0"
 """Whether compiled loops read NumPy's array structs themselves; see loops/direct_calls.py."""
+
+SEQUENCES = os.environ.get("TAPEGRAD_SEQUENCES") != "0"
+"""Whether steps of programs that follow each other run in one call in C; see sequences/."""

@@ -45,6 +45,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
+from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.failed_replay import explained
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
@@ -116,7 +117,10 @@ class Program(Inspectable):
             # The variables that are overwritten come last; see `Replay`.
             ordered = sorted(graph.written.items(), key=lambda item: item[0] in in_place)
             whole = replace(graph, written=dict(ordered))
-            self._run: Any = to_python(whole, self.steps, kernels, writers)
+            order = arranged(
+                whole, self.steps, kernels, capabilities.sequences, writers, self._over
+            )
+            self._run: Any = to_python(whole, self.steps, kernels, writers, order)
             if writers:
                 self._run = capture.defer(self._run, positions[1])
         elif capture is None or count > MAX_UNCAPTURED:

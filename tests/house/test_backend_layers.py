@@ -24,7 +24,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("kernels",),
         ("graphs",),
     ),
-    "tapegrad_numpy": (("ownership", "switches"), ("kernels",), ("loops",)),
+    "tapegrad_numpy": (("ownership", "switches"), ("kernels",), ("loops",), ("sequences",)),
     "tapegrad.program": (
         ("graph",),
         ("record", "passes"),

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.core.trace.loop import INDEXED, WRAPS, ZEROS, JoinedLoops, Loop, LoopOutput, Rows
+from tapegrad.core.trace.loop import (
+    INDEXED,
+    PIECES,
+    WRAPS,
+    ZEROS,
+    JoinedLoops,
+    Loop,
+    LoopOutput,
+    Rows,
+)
 from tapegrad.program.graph.formulas import nodes_of
 from tapegrad.program.graph.windows import WINDOWS
 from tests.rules.test_expressions import NAMES
@@ -129,6 +138,15 @@ def _as_seen(array: Any, read: Any, shape: tuple[int, ...], indices: dict[int, A
         elif one.mode == ZEROS:
             is_there = is_there & (moved >= 0) & (moved < one.size)
             moved = np.clip(moved, 0, one.size - 1)
+        elif one.mode == PIECES:
+            is_read = np.ones_like(index, bool)
+            for piece in one.pieces:
+                is_in = index >= piece.begin
+                first = 0 if piece.first is None else piece.first
+                step = 0 if piece.first is None else piece.step
+                moved = np.where(is_in, first + step * (index - piece.begin), moved)
+                is_read = np.where(is_in, piece.first is not None, is_read)
+            is_there = is_there & is_read
         places.append(np.broadcast_to(one.offset + one.step * moved, read.seen))
     return np.where(is_there, array[tuple(places)], np.zeros((), array.dtype))
 

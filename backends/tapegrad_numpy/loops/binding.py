@@ -14,6 +14,8 @@ from tapegrad.core.backend.capabilities import LoopWriter
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad_numpy.loops import ctypes_calls, direct_calls
+from tapegrad_numpy.loops.compiled_parts import attach_parts
+from tapegrad_numpy.loops.libraries import Address
 from tapegrad_numpy.loops.runtime import MOST_THREADS
 from tapegrad_numpy.loops.source import Kernel
 
@@ -42,7 +44,7 @@ def caller(
     return make(arrays, inputs, kernel, address, thread_count())
 
 
-def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
+def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
     """The function on arrays: results are allocated here, all else happens in C."""
     arrays = [(given.dtype, given.shape) for given in loop.inputs]
     arrays += [(output.dtype, output.shape) for output in loop.outputs]
@@ -53,6 +55,7 @@ def bound(loop: Loop, kernel: Kernel, address: int) -> Run:
         scope[f"s{k}"], scope[f"d{k}"] = output.shape, np.dtype(output.dtype)
     exec(_run_code(len(loop.inputs), len(loop.outputs)), scope)
     run: Run = scope["run"]
+    attach_parts(run, kernel, address, len(arrays), thread_count())
     if direct_calls.are_used():
         run.__dict__["writer"] = functools.partial(_writer, loop, arrays, kernel, address)
     return run

@@ -18,7 +18,8 @@ from tapegrad_numpy.loops.binding import Run, bound
 from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
-from tapegrad_numpy.loops.libraries import Address, address_of, load
+from tapegrad_numpy.loops.folding import folded
+from tapegrad_numpy.loops.libraries import Address, address_of, load, with_parts
 from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import write_stages
@@ -56,6 +57,7 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
 
 
 def _written(loop: Loop) -> Kernel | None:
+    loop = folded(loop)
     try:
         if loop.stages:
             return write_stages(loop)
@@ -72,8 +74,10 @@ def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
 
 @functools.cache
 def _shared_text(is_direct: bool) -> str:
-    calls = direct_calls.call_text() if is_direct else "by ctypes"
-    return runtime_text() + calls + functions_text(FUNCTIONS)
+    names = ("name", "work", "close")
+    entry = direct_calls.entry_text(*names) if is_direct else ctypes_calls.entry_text(*names)
+    before = direct_calls.call_text() if is_direct else ""
+    return runtime_text() + before + entry + functions_text(FUNCTIONS)
 
 
 # From text to functions
@@ -103,8 +107,26 @@ def _loaded(key: str) -> Address | None:
         library = load(path)
         if direct_calls.are_used():
             direct_calls.check(library)
-        return address_of(library, f"loop_{key}")
+        return with_parts(address_of(library, f"loop_{key}"), f"loop_{key}")
     except (OSError, AttributeError):
+        return None
+
+
+def library_function(text: str, name: str) -> Address | None:
+    """Return a function of a library of its own, whose text follows that of direct calls."""
+    compiler = find()
+    if compiler is None or not direct_calls.are_used():
+        return None
+    source = runtime_text() + direct_calls.call_text() + text
+    key = hashlib.sha256((compiler.identity + source).encode()).hexdigest()[:32]
+    try:
+        if CACHE.find(key) is None:
+            with CACHE.scratch() as folder:
+                compile_library(compiler, "#include <stdint.h>\n" + source, folder / "loops.so")
+                CACHE.keep((folder / "loops.so").read_bytes(), [key])
+        path = CACHE.find(key)
+        return None if path is None else address_of(load(path), name)
+    except (CompileError, OSError, AttributeError):
         return None
 
 

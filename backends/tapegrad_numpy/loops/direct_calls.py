@@ -113,6 +113,7 @@ def entry_text(name: str, work: str, close: str) -> str:
     return (
         f"void *{name}(Array *self, Array **given, intptr_t count) {{\n"
         f"    return call(self, given, count, {work}, {close});\n}}\n"
+        f"void *{name}_parts[] = {{{work}, {close}}};\n"
     )
 
 
@@ -128,7 +129,7 @@ def caller(
 
     With `keeps_lock` no other Python thread runs during a large loop.
     """
-    integer, save, restore = _python_functions()
+    integer, save, restore = python_functions()
     described = [
         number
         for dtype, shape in arrays
@@ -138,7 +139,7 @@ def caller(
         id(np.ndarray), integer, 0 if keeps_lock else save, restore,
         threads, inputs, len(arrays), kernel.slots,
     )  # fmt: skip
-    return _builtin(address, (*fixed, *described, *kernel.numbers))
+    return builtin(address, (*fixed, *described, *kernel.numbers))
 
 
 # Python's structs
@@ -155,8 +156,8 @@ class _Method(ctypes.Structure):
     )
 
 
-def _builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
-    """A builtin function whose self is an array of numbers."""
+def builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
+    """Return a builtin function whose self is an array of numbers."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -172,10 +173,12 @@ class _Numbers(np.ndarray):
 
     method: _Method
     library: Any
+    kept: Any
 
 
 @functools.cache
-def _python_functions() -> tuple[int, ...]:
+def python_functions() -> tuple[int, ...]:
+    """Return addresses: of the function that makes an integer, and of two for the lock."""
     names = ("PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     found = [getattr(ctypes.pythonapi, name) for name in names]
     return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in found)
@@ -225,7 +228,7 @@ def check(library: Any) -> None:
     _checked.append(True)
     matrix, scalar = np.ones((2, 3), np.float32)[:, :2], np.float64(0.75)
     address = address_of(library, "check_structs")
-    code = _builtin(address, _answers(matrix, scalar))(matrix, scalar)
+    code = builtin(address, _answers(matrix, scalar))(matrix, scalar)
     if code:
         _failures.append(f"compiled code does not find field {code} of an array of {_versions()}")
 
@@ -233,7 +236,7 @@ def check(library: Any) -> None:
 def _answers(matrix: Any, scalar: Any) -> list[int]:
     """The values that NumPy reports for a matrix and a double."""
     return [
-        _python_functions()[0],
+        python_functions()[0],
         id(np.ndarray), matrix.ctypes.data, matrix.ndim, id(matrix.dtype),
         *matrix.shape, *matrix.strides, matrix.flags.num,
         id(type(scalar)), int(np.asarray(scalar).view(np.int64)),

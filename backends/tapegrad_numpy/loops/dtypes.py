@@ -10,6 +10,6 @@ LOOP_DTYPES = frozenset({
 
 COMPLEX_PRIMITIVES = frozenset({
     "add", "complex", "conj", "full_like", "identity", "imag", "multiply", "negative", "real",
-    "square", "subtract", "zero_with",
+    "square", "subtract", "where", "zero_with",
 })  # fmt: skip
 """The primitives that loops compute with complex numbers."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.core.backend.capabilities import LoopWriter, SpecializableCall
 from tapegrad_numpy.kernels.convolution import KERNELS as CONVOLUTIONS
+from tapegrad_numpy.kernels.fourier import PLAIN as TRANSFORMS
 from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING
 from tapegrad_numpy.kernels.products import KERNELS as PRODUCTS
 from tapegrad_numpy.kernels.segment import KERNELS as SEGMENTS
@@ -33,9 +34,9 @@ class CLoopCompiler:
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
         *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
-        *("softmax_gradient", "sum_of_squares", "ties"),
+        *("softmax_gradient", "sum_of_squares", "ties", "weigh_bins"),
     })  # fmt: skip
-    windows = frozenset({"flip", "roll", "slice", "split", "unslice", "unstack"})
+    windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
     def takes_stages(self, rows: int, length: int) -> bool:
@@ -77,9 +78,10 @@ class CShapeSpecializer:
         *("matmul", "matvec", "matvecs"),
         *("segment_sum", "segment_take", "take", "take_add"),
         *("conv", "conv_input_gradient", "conv_filter_gradient"),
+        *("fourier", "real_fourier", "inverse_real_fourier"),
     })  # fmt: skip
     plain: Mapping[str, Callable[..., Any]] = {
-        **PRODUCTS, **INDEXING, **SEGMENTS, **CONVOLUTIONS
+        **PRODUCTS, **INDEXING, **SEGMENTS, **CONVOLUTIONS, **TRANSFORMS
     }  # fmt: skip
 
     def specialize(self, calls: Sequence[SpecializableCall]) -> list[Callable[..., Any] | None]:

@@ -16,6 +16,8 @@ class Address(int):
     """The address of a function. Whoever calls the function must keep the library."""
 
     library: Any = None
+    work = close = 0
+    """The addresses of the parts of a compiled loop, for calls from C; 0 if they are not known."""
 
 
 def load(path: Path) -> ctypes.PyDLL:
@@ -34,4 +36,14 @@ def address_of(library: ctypes.PyDLL, name: str) -> Address:
     # By index: access by attribute would store the function in the library, which is a cycle.
     address = Address(ctypes.cast(library[name], ctypes.c_void_p).value or 0)
     address.library = library
+    return address
+
+
+def with_parts(address: Address, name: str) -> Address:
+    """Let the address of a compiled loop have those of its parts, if the library names them."""
+    try:
+        parts = (ctypes.c_void_p * 2).in_dll(address.library, f"{name}_parts")
+    except ValueError:
+        return address
+    address.work, address.close = parts[0] or 0, parts[1] or 0
     return address

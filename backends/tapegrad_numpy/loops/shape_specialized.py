@@ -1,4 +1,4 @@
-"""C kernels of fixed shapes: matrix products, indexed rows and depthwise convolutions."""
+"""C kernels of fixed shapes: products, indexed rows, depthwise convolutions, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller
+from tapegrad_numpy.loops.binding import caller, thread_count
 from tapegrad_numpy.loops.compile import addresses_of
+from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.depthwise import NAMES as CONVOLUTIONS, bind_depthwise, write_depthwise
+from tapegrad_numpy.loops.fourier import NAMES as TRANSFORMS, bind_fourier, write_fourier
 from tapegrad_numpy.loops.indexed_rows import NAMES as ROWS, bind_rows, write_rows
 from tapegrad_numpy.loops.matrix_products import write_matrix_product
 from tapegrad_numpy.loops.source import Kernel
@@ -41,6 +43,8 @@ def _written(name: str, operands: Sequence[Described], params: Mapping[str, Any]
         return write_rows(name, operands, params)
     if name in CONVOLUTIONS:
         return write_depthwise(name, operands, params)
+    if name in TRANSFORMS:
+        return write_fourier(name, operands, params)
     dtype = operands[0][1]
     if dtype.name not in _DTYPES or any(own != dtype for _, own in operands):
         return None
@@ -58,6 +62,8 @@ def _bound(
         return bind_rows(name, operands, params, kernel, address, plain)
     if name in CONVOLUTIONS:
         return bind_depthwise(name, operands, params, kernel, address, plain)
+    if name in TRANSFORMS:
+        return bind_fourier(name, operands, params, kernel, address, plain)
     dtype = operands[0][1]
     shape = _result_shape(name, operands[0][0], operands[1][0], params)
     results = len(operands) - 1 if name == "matvecs" else 1
@@ -86,10 +92,13 @@ def _bound(
         return plain(a, *xs, transpose=transpose) if function(a, *xs, *ys) else ys
 
     if name == "matmul":
-        return multiply
-    if results == 1:
-        return run_one
-    return run_two if results == 2 else run_any
+        chosen: Callable[..., Any] = multiply
+    elif results == 1:
+        chosen = run_one
+    else:
+        chosen = run_two if results == 2 else run_any
+    attach_parts(chosen, kernel, address, len(arrays), thread_count())
+    return chosen
 
 
 def _result_shape(

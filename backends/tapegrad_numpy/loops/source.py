@@ -216,8 +216,16 @@ class Writer:
 
     def once(self) -> list[str]:
         """Loads of one-element inputs, and the statements that depend only on them."""
-        loads = [self.load(i, f"(({self.pointer(i)})data[{i}])[0]") for i in self._at_level(0)]
+        loads = [
+            self.load(i, f"(({self.pointer(i)})data[{i}])[{self._first(i)}]")
+            for i in self._at_level(0)
+        ]
         return [*loads, *self.formula.once]
+
+    def _first(self, i: int) -> str:
+        """The position of the one element that is read of an input."""
+        is_window = i in self.windows.inputs
+        return self.number(self.windows.first(i)) if is_window else "0"
 
     def indices(self, axes: Sequence[int], flat: str) -> list[str]:
         """The index along each axis, computed from a flat index."""
@@ -285,7 +293,13 @@ class Writer:
         if not self.windows.are_cut:
             return self._walk(begin, end, body, reductions)
         start = self.windows.cut(begin, end, self.levels, self.pointer)
-        return [start, *self._walk("lo", "hi", body, reductions), "}"]
+        lines = self._walk("lo", "hi", body, reductions)
+        uneven = [k for k in self.windows.uneven() if self.windows.is_ever_even(k)]
+        if uneven:
+            loads = {name: _with_steps(load, uneven) for name, load in body.loads.items()}
+            spaced = self._walk("lo", "hi", body._replace(loads=loads), reductions)
+            lines = ["if (is_even) {", *lines, "} else {", *spaced, "}"]
+        return [start, *lines, "}"]
 
     def loads(self) -> dict[str, str]:
         """The statements that read an element, by the names of inputs."""
@@ -314,6 +328,8 @@ class Writer:
 
     def _element(self, index: int) -> str:
         step = self.space.steps[index][-1]
+        if index in self.windows.inputs and self.windows.is_uneven(index):
+            return f"p{index}[i]" if self.windows.is_ever_even(index) else f"p{index}[i * s{index}]"
         return f"p{index}[i]" if step == 1 else f"p{index}[i * {self.number(step)}]"
 
     def _at_level(self, level: int) -> list[int]:
@@ -328,6 +344,13 @@ class Writer:
         if _name(self.loop.inputs[index].dtype) == "bool":
             return f"const bool x{index} = {place} != 0;"
         return f"const {self.input_type(index)} x{index} = {place};"
+
+
+def _with_steps(load: str, inputs: Sequence[int]) -> str:
+    """Return the statement that reads an element with the distance `s` of a part of a row."""
+    for k in inputs:
+        load = load.replace(f" p{k}[i]", f" p{k}[i * s{k}]")
+    return load
 
 
 def _walk_in_stages(begin: str, end: str, parts: Staged, body: Body, simd: str) -> list[str]:

@@ -9,7 +9,7 @@ Backends compile loops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,20 @@ INSIDE, WRAPS, ZEROS = "inside", "wraps", "zeros"
 INDEXED = "indexed"
 """The position along an axis is a value of the loop, such as an element of an index array."""
 
+PIECES = "pieces"
+"""The position is another linear function of the index in each of several parts of the axis."""
+
+
+class Piece(NamedTuple):
+    """Where a part of an axis is read: from index `begin` on, at `first`, `first + step`, ...
+
+    If `first` is None, the elements are 0.
+    """
+
+    begin: int
+    first: int | None
+    step: int = 1
+
 
 @dataclass(frozen=True)
 class Along:
@@ -37,7 +51,8 @@ class Along:
     if the mode is `INSIDE`, and modulo `size` if it `WRAPS`. If the mode is `ZEROS`, an element
     with m outside of 0 to `size - 1` is 0. Without an axis the position is `offset`. If the mode is
     `INDEXED`, m is the value of the loop's index expression with the number `index`, and an element
-    with m outside of 0 to `size - 1` is 0.
+    with m outside of 0 to `size - 1` is 0. If the mode is `PIECES`, m is what the piece that has
+    index i says, and the pieces are in order, from index 0 on.
     """
 
     axis: int | None
@@ -47,6 +62,7 @@ class Along:
     shift: int = 0
     size: int = 0
     index: int = 0
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)

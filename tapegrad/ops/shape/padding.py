@@ -13,6 +13,7 @@ from tapegrad.ops.creation import full_like, full_like_p, numpy_dtype_of
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing.gather import place_next_to, take_p
 from tapegrad.ops.indexing.primitives import slice_set_p, unslice_p
+from tapegrad.ops.indexing.runs import runs_of, take_runs_p
 
 _MODES = {"REFLECT": "reflect", "SYMMETRIC": "symmetric", "EDGE": "edge", "WRAP": "wrap"}
 _NUMBERS = (int, float, complex, np.number)
@@ -86,4 +87,7 @@ def _pad_axis(x: Any, axis: int, pair: tuple[int, int], mode: str) -> Any:
             f"pad with mode {mode.upper()} cannot extend axis {axis}, which has length 0."
         )
     positions = np.pad(np.arange(length), pair, mode=mode)  # type: ignore[call-overload]
+    runs = runs_of(positions)
+    if runs is not None:
+        return take_runs_p(x, axis=axis, runs=runs)
     return take_p(x, place_next_to(x, positions), axis=axis)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopWriter
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
@@ -53,13 +56,15 @@ def to_python(
     steps: Sequence[Step],
     kernels: Mapping[int, Callable[..., Any]] | None = None,
     writers: Mapping[int, LoopWriter] | None = None,
+    order: Sequence[Any] | None = None,
 ) -> Run:
     """Return the function that runs the steps; `kernels` replace those at their positions.
 
     The last steps, those with `writers`, are not run. Their calls are returned as a third item. If
     there are several, the fourth item has them with one more argument: they only check arrays.
+    `order` has positions of steps and sequences of them; see `arranged` of sequences.py.
     """
-    text, scope = python_text(graph, steps, writers)
+    text, scope = python_text(graph, steps, writers, order)
     scope.update({f"k{place}": kernel for place, kernel in (kernels or {}).items()})
     exec(text, scope)
     run: Run = scope["run"]
@@ -67,7 +72,10 @@ def to_python(
 
 
 def python_text(
-    graph: Graph, steps: Sequence[Step], writers: Mapping[int, LoopWriter] | None = None
+    graph: Graph,
+    steps: Sequence[Step],
+    writers: Mapping[int, LoopWriter] | None = None,
+    order: Sequence[Any] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the source of the function `run`, and its global names.
 
@@ -79,21 +87,30 @@ def python_text(
     lines = ["def run(inputs, variables):"]
     lines += _unpack("inputs", graph.inputs, of)
     lines += _unpack("variables", tuple(graph.variables.values()), of)
-    ends = last_uses(steps, kept | set(graph.constants))
-    for position, (step, dead) in enumerate(zip(steps, ends)):
-        if writers and position in writers:
-            lines += _deferred_lines(step, position, names, of, writers[position])
+    places = [*range(len(steps))] if order is None else order
+    items = [steps[place] if isinstance(place, int) else place for place in places]
+    ends = last_uses(items, kept | set(graph.constants))
+    for place, step, dead in zip(places, items, ends):
+        if not isinstance(place, int):
+            lines += _sequence_lines(step, names, of)
+        elif writers and place in writers:
+            lines += _deferred_lines(step, place, names, of, writers[place])
             continue
-        write = _call_line if isinstance(step, Call) else _loop_line
-        targets = "".join(f"{of(value)}, " for value in step.results)
-        line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names, of)}"
-        lines.append(f"{line}  # {step.primitive.name if isinstance(step, Call) else 'loop'}")
+        else:
+            lines.append(_step_line(step, place, names, of))
         if dead:
             lines.append("    " + " = ".join(of.freed(number) for number in dead) + " = None")
     outputs = "".join(f"{of(value)}, " for value in graph.outputs)
     written = "".join(f"{of(value)}, " for value in graph.written.values())
     lines.append(f"    return ({outputs}), ({written}){_deferred_calls(writers)}")
     return "\n".join(lines), names
+
+
+def _step_line(step: Any, position: int, names: dict[str, Any], of: _LocalNames) -> str:
+    write = _call_line if isinstance(step, Call) else _loop_line
+    targets = "".join(f"{of(value)}, " for value in step.results)
+    line = f"    {targets.removesuffix(', ') or '_'}{write(step, position, names, of)}"
+    return f"{line}  # {step.primitive.name if isinstance(step, Call) else 'loop'}"
 
 
 class _LocalNames:
@@ -159,6 +176,24 @@ def _loop_line(loop: Any, position: int, names: dict[str, Any], of: _LocalNames)
             targets[k] = f"new{position}_{k}()"
     written = "".join(f"{target}, " for target in targets)
     return f", = k{position}(({arrays}), ({written}))"
+
+
+def _sequence_lines(sequence: Any, names: dict[str, Any], of: _LocalNames) -> list[str]:
+    """Lines that make the arrays of results, call a sequence, and run its steps if that fails."""
+    key = f"q{len(names)}"
+    names[key], names[f"{key}_one_by_one"] = sequence.run, sequence.one_by_one
+    lines, new = [], []
+    for k, (value, target) in enumerate(zip(sequence.results, sequence.targets)):
+        if target is None:
+            names[f"{key}_{k}"] = sequence.sources[k] or partial(np.empty, value.shape, value.dtype)
+            new.append(of(value))
+        lines.append(f"    {of(value)} = {of(target) if target is not None else f'{key}_{k}()'}")
+    read = ", ".join(of(value) for value in sequence.arguments)
+    made = "".join(f"{of(value)}, " for value in sequence.results)
+    given = ", ".join([*([read] if read else []), *new])
+    lines.append(f"    if {key}({given}):  # {len(sequence.steps)} steps")
+    lines.append(f"        {made.removesuffix(' ')} = {key}_one_by_one({read})")
+    return lines
 
 
 def _deferred_lines(

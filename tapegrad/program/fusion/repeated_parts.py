@@ -27,10 +27,13 @@ from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
 from tapegrad.program.graph.row_sums import AddsRows, without_row_sums
-from tapegrad.program.graph.windows import STEADY
+from tapegrad.program.graph.windows import GATHERS, STEADY
 
 LEAST_CALLS = 6000
 """Shorter programs are fused as a whole, which finds a little more to fuse."""
+
+REPEATED = 0.5
+"""The share of a program that repeats, with all slices, for which loops look through slices."""
 
 SHORTEST = 16
 """The least calls of a part that repeats: several rounds of shorter loops make one part."""
@@ -51,18 +54,22 @@ def fused_in_parts(
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
         return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
-    ranges = _ranges(graph, takes)
+    # Slices may depend on the round of a loop. If they do, loops do not look through them.
+    steady = frozenset(windows)
+    ranges, share = _ranges(graph, takes, steady)
+    if share < REPEATED:
+        steady = STEADY.intersection(windows)
+        ranges, _ = _ranges(graph, takes, steady)
     if len(ranges) == 1:
         return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
-    steady = STEADY.intersection(windows)
-    parts = _with_copies(graph, ranges, takes)
+    parts = _with_copies(graph, ranges, takes, steady)
     last_part = _last_parts(graph, parts)
     known: dict[Any, _Form] = {}
     found: list[Call | Fused] = []
     for number, calls in enumerate(parts):
         checkpoint()
         part = _Part(calls, [v for c in calls for v in c.results if last_part[v.number] > number])
-        key = part.key(takes)
+        key = part.key(takes, steady)
         form = known.get(key)
         if form is None:
             steps = fused(part.graph(), takes, cheap, steady, takes_stages, recomputes, adds_rows)
@@ -74,30 +81,36 @@ def fused_in_parts(
 # Where the parts begin
 
 
-def _ranges(graph: Graph, takes: Takes) -> list[range]:
-    """Cut the positions of the calls into consecutive ranges; one range if nothing repeats."""
+def _ranges(graph: Graph, takes: Takes, steady: Collection[str]) -> tuple[list[range], float]:
+    """Cut the positions of the calls into consecutive ranges; one range if nothing repeats.
+
+    The second item is the share of the calls that are in repeated ranges.
+    """
     numbers: dict[Any, int] = {}
     symbols = [
-        numbers.setdefault(_kind(call, takes, _shape_and_dtype), len(numbers))
+        numbers.setdefault(_kind(call, takes, _shape_and_dtype, steady), len(numbers))
         for call in graph.calls
     ]
-    cuts = {0, len(symbols)}
+    cuts, repeated = {0, len(symbols)}, 0
     for start, length, period in repetitions(symbols):
         step = period * -(-SHORTEST // period)
         if length >= 3 * step:
-            first = start + _best_cut(graph.calls[start : start + 3 * step], step, takes)
+            calls = graph.calls[start : start + 3 * step]
+            first = start + _best_cut(calls, step, takes, steady)
             cuts.update(range(first, start + length + 1, step))
+            repeated += length
     ordered = sorted(cuts)
-    return [range(start, stop) for start, stop in itertools.pairwise(ordered)]
+    ranges = [range(start, stop) for start, stop in itertools.pairwise(ordered)]
+    return ranges, repeated / len(symbols)
 
 
-def _best_cut(calls: Sequence[Call], period: int, takes: Takes) -> int:
+def _best_cut(calls: Sequence[Call], period: int, takes: Takes, steady: Collection[str]) -> int:
     """Return the position in a round at which the fewest bytes cross between loops.
 
     `calls` are three rounds; the cut is sought in the second, where values of the round before it
     are read and values for the round after it are made.
     """
-    is_fusible = [_is_fusible(call, takes) for call in calls]
+    is_fusible = [_is_fusible(call, takes) or call.primitive.name in steady for call in calls]
     makers = {value.number: place for place, call in enumerate(calls) for value in call.results}
     crossing = [0] * (len(calls) + 1)
     for place, call in enumerate(calls):
@@ -112,13 +125,15 @@ def _best_cut(calls: Sequence[Call], period: int, takes: Takes) -> int:
 # Values that a part computes for itself
 
 
-def _with_copies(graph: Graph, ranges: Sequence[range], takes: Takes) -> list[list[Call]]:
+def _with_copies(
+    graph: Graph, ranges: Sequence[range], takes: Takes, steady: Collection[str]
+) -> list[list[Call]]:
     """Return the calls of each part, with its own copies of cheap calls of other parts.
 
     A loop reads the array behind a view, no array at all for a constant, and computes cheap values
     again instead of reading them, but only if it sees the calls that make them.
     """
-    again = _computed_again(graph, takes)
+    again = _computed_again(graph, takes, steady)
     numbers = unused_numbers(graph)
     parts = []
     for places in ranges:
@@ -129,8 +144,11 @@ def _with_copies(graph: Graph, ranges: Sequence[range], takes: Takes) -> list[li
     return parts
 
 
-def _computed_again(graph: Graph, takes: Takes) -> dict[int, Call]:
-    """Return the calls whose results other parts compute for themselves, by the results."""
+def _computed_again(graph: Graph, takes: Takes, steady: Collection[str]) -> dict[int, Call]:
+    """Return the calls whose results other parts compute for themselves, by the results.
+
+    Loops look through the windows in `steady` as they look through views.
+    """
     stored = {value.number for value in graph.results}
     for call in graph.calls:
         if not _is_fusible(call, takes) and not is_view(call) and not is_constant(call):
@@ -138,7 +156,8 @@ def _computed_again(graph: Graph, takes: Takes) -> dict[int, Call]:
     found: dict[int, Call] = {}
     costs: dict[int, tuple[int, frozenset[int]]] = {}
     for call in graph.calls:
-        cost = _cost(call, takes, costs)
+        is_window = call.primitive.name in steady and call.primitive.name not in GATHERS
+        cost = (0, frozenset({call.reads[0].number})) if is_window else _cost(call, takes, costs)
         if cost is None:
             continue
         for value in call.results:
@@ -218,12 +237,12 @@ class _Part:
         """All values in the order in which they appear."""
         self._places = {number: place for place, number in enumerate(appearing)}
 
-    def key(self, takes: Takes) -> Any:
+    def key(self, takes: Takes, steady: Collection[str]) -> Any:
         """Return what fusion depends on: equal parts have equal keys."""
         regions: dict[int, int] = {0: 0}
         calls = []
         for call in self.calls:
-            kind = _kind(call, takes, self.place_of)
+            kind = _kind(call, takes, self.place_of, steady)
             made = tuple([self.place_of(value) for value in call.results])
             calls.append((kind, made, regions.setdefault(call.region, len(regions))))
         return (
@@ -303,10 +322,13 @@ def _is_fusible(call: Call, takes: Takes) -> bool:
     return is_known and not is_constant(call) and takes(call)
 
 
-def _kind(call: Call, takes: Takes, describe: Callable[[Value], Any]) -> Any:
+def _kind(
+    call: Call, takes: Takes, describe: Callable[[Value], Any], steady: Collection[str]
+) -> Any:
     """Return what fusion sees of a call; `describe` tells of its operands.
 
-    The params of calls that cannot be part of a loop do not matter, except for windows.
+    The params of calls that cannot be part of a loop do not matter, except for the windows in
+    `steady`, through which loops look.
     """
     operands = tuple([
         describe(operand) if isinstance(operand, Value) else exact_key(operand)
@@ -314,7 +336,7 @@ def _kind(call: Call, takes: Takes, describe: Callable[[Value], Any]) -> Any:
     ])  # fmt: skip
     is_taken = takes(call)
     matters = is_taken and (call.primitive.by_element or is_combining(call) or is_constant(call))
-    params = _params(call) if matters or call.primitive.name in STEADY else None
+    params = _params(call) if matters or call.primitive.name in steady else None
     return call.primitive.name, call.array_type, is_taken, is_view(call), params, operands
 
 

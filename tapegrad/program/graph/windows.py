@@ -1,9 +1,9 @@
 """Read a value where a roll, a slice or a padding shows it, instead of making that view's array.
 
 A loop reads an operand at its own index. If the operand is a roll of another value, the loop reads
-that value at another index, and the roll is never stored. The same holds for slices, flips, and
-`unslice`, which pads with zeros and is the gradient of a slice. Rows that an index array selects
-are read through that array.
+that value at another index, and the roll is never stored. The same holds for slices, flips,
+`unslice`, which pads with zeros and is the gradient of a slice, and `take_runs`, which pads with
+values of the array. Rows that an index array selects are read through that array.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapegrad.core.trace.loop import INDEXED, INSIDE, WRAPS, ZEROS, Along
+from tapegrad.core.trace.loop import INDEXED, INSIDE, PIECES, WRAPS, ZEROS, Along, Piece
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_through
+from tapegrad.program.graph.pieces import along as simplest, composed, pieces_of, with_zeros
 
-MOVES = frozenset({"roll", "unslice", "flip"})
+MOVES = frozenset({"roll", "unslice", "flip", "take_runs"})
 PARTS = frozenset({"slice", "split", "unstack"})
 """Windows that show a part of their operand, in its order; most backends have views for these."""
 GATHERS = frozenset({"gather_rows", "segment_take", "take"})
 """Rows that an index array selects; an index out of range selects zeros."""
 WINDOWS = MOVES | PARTS | GATHERS
-_BORDERED = (ZEROS, INDEXED)
+_BORDERED = (ZEROS, INDEXED, PIECES)
 """Modes in which elements may be zeros that the array does not have."""
-STEADY = frozenset({"roll", "flip"})
+STEADY = frozenset({"roll", "flip", "take_runs"})
 """Windows that are usually the same in all rounds of a loop; slices depend on the round."""
 
 
@@ -71,10 +72,12 @@ def window_of(
         call = makers.get(value.number)
     if not names & set(allowed):
         return None
-    if 0 in value.shape or (not indices and all(one.axis is None for one in along)):
+    if 0 in value.shape:
         return None
-    if any(one.mode == ZEROS for one in along) and any(one.step != 1 for one in along):
-        return None  # a row of zeros is read without gaps
+    is_single = not indices and all(one.axis is None for one in along)
+    # Where slices are views, one element of an array is a view, too.
+    if is_single and ("slice" not in allowed or value.size == 1):
+        return None
     return value, _in_space(along, shape, indices)
 
 
@@ -218,7 +221,39 @@ def _roll(call: Call, along: list[Along], shape: Shape) -> list[Along] | None:
         elif one.mode == WRAPS and (one.offset, one.step, one.size) == (0, 1, size):
             along[axis] = replace(one, shift=(one.shift - shift) % size)
         else:
-            return None
+            turned = pieces_of(Along(0, 0, 1, WRAPS, -shift % size, size), size)
+            found = _composed(one, turned, shape, size)
+            if found is None:
+                return None
+            along[axis] = found
+    return along
+
+
+def _composed(one: Along, inner: Sequence[Piece] | None, shape: Shape, size: int) -> Along | None:
+    """Return the position behind a view with the pieces `inner`, in an axis of `size`."""
+    length = 1 if one.axis is None else shape[one.axis]
+    outer = pieces_of(one, length)
+    if outer is None or inner is None:
+        return None
+    found = composed(outer, inner, length)
+    if found is None:
+        return None
+    if one.axis is None:
+        first = found[0].first
+        return None if first is None else Along(None, first)
+    return simplest(one.axis, found, length, size)
+
+
+def _take_runs(call: Call, along: list[Along], shape: Shape) -> list[Along] | None:
+    axis, begin = call.params["axis"], 0
+    inner: list[Piece] = []
+    for first, step, count in call.params["runs"]:
+        inner.append(Piece(begin, first, step))
+        begin += count
+    found = _composed(along[axis], inner, shape, call.reads[0].shape[axis])
+    if found is None:
+        return None
+    along[axis] = found
     return along
 
 
@@ -243,20 +278,23 @@ def _unslice(call: Call, along: list[Along], shape: Shape) -> list[Along] | None
                 return None
             continue
         start, stop, step = part.indices(size)
-        inner = _between(one, start, stop - start, shape) if step == 1 else None
+        inner = _between(one, start, stop - start, shape, size) if step == 1 else None
         if inner is None:
             return None
         found.append(inner)
     return found if len(found) == len(call.reads[0].shape) else None
 
 
-def _between(one: Along, start: int, length: int, shape: Shape) -> Along | None:
-    """Return the position in a part from `start` on, outside of which are zeros."""
+def _between(one: Along, start: int, length: int, shape: Shape, whole: int) -> Along | None:
+    """Return the position in a part from `start` on, outside of which are zeros.
+
+    The part is one of an axis of length `whole`.
+    """
     if one.axis is None:
         place = one.offset - start
         return Along(None, place) if 0 <= place < length else None
     if one.mode != INSIDE or one.step != 1:
-        return None
+        return _composed(one, with_zeros(-start, length, whole), shape, length)
     shift = one.offset - start
     if shift >= 0 and shift + shape[one.axis] <= length:
         return Along(one.axis, shift)
@@ -266,6 +304,7 @@ def _between(one: Along, start: int, length: int, shape: Shape) -> Along | None:
 _RULES: dict[str, Callable[[Call, list[Along], Shape], list[Along] | None]] = {
     "flip": _flip,
     "roll": _roll,
+    "take_runs": _take_runs,
     "unslice": _unslice,
 }
 _PARTS: dict[str, Callable[[Call, int, list[Along]], list[Along] | None]] = {

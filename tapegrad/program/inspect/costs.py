@@ -19,7 +19,9 @@ from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.inspect.text import call_names, combined_words, counted_as, space_words
 
 _FREE = frozenset({"input", "constant", "astype"})
-_PICKING = frozenset({"take", "take_last", "gather_rows", "slice", "split", "unstack"})
+_PICKING = frozenset({
+    *("take", "take_last", "take_runs", "gather_rows", "slice", "split", "unstack"),
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

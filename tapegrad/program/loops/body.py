@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tapegrad.core.backend.capabilities import SequenceCompiler
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
+from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs
+from tapegrad.program.loops.native_rounds import native_rounds
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.program import Program, common_backend, specialized_kernels
@@ -72,7 +75,7 @@ class Body(InnerProgram):
         return _Round(self.recorded, plain_steps(self.recorded), self.layout)
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> _OneRound:
         """The compiled program of one round, which is built on first use."""
         backend = common_backend(self.recorded)
         return _OneRound(self.recorded, optimized(self.recorded, backend), backend, [], [])
@@ -83,7 +86,9 @@ class Body(InnerProgram):
             program = self.program
             for inner in inner_programs(program.graph):
                 inner.compile()
-            self._compiled = _Round(program.graph, program.steps, self.layout, program.kernels)
+            self._compiled = _Round(
+                program.graph, program.steps, self.layout, program.kernels, program.sequences
+            )
 
     @cached_property
     def rounds(self) -> int:
@@ -119,9 +124,16 @@ class _Round:
     """The code of one round, which writes most results where the loop wants them."""
 
     def __init__(
-        self, graph: Graph, steps: Sequence[Step], layout: Layout, kernels: Any = None
+        self,
+        graph: Graph,
+        steps: Sequence[Step],
+        layout: Layout,
+        kernels: Any = None,
+        sequences: SequenceCompiler | None = None,
     ) -> None:
-        self._graph, self._steps, self._kernels = graph, steps, kernels
+        self.graph, self.steps, self.kernels = graph, steps, kernels
+        self._sequences = sequences
+        self._native: dict[Any, Any] = {}
         self.layout, self.specs = layout, graph.outputs[layout.carried :]
         self.carried_specs = graph.outputs[: layout.carried]
         self.places = _places(graph, layout)
@@ -143,12 +155,24 @@ class _Round:
         """The places, among `targets`, whose arrays the caller has to fill."""
         self.borrowed = _borrowed(graph, steps, layout)
         """The carried values that may share memory with what the loop is given."""
-        self.run: Run = to_python(replace(graph, inputs=(*graph.inputs, *slots)), written, kernels)
+        whole = replace(graph, inputs=(*graph.inputs, *slots))
+        order = arranged(whole, written, kernels or {}, sequences)
+        self.run: Run = to_python(whole, written, kernels, None, order)
 
     @cached_property
     def run_alone(self) -> Any:
-        run = to_python(self._graph, self._steps, self._kernels)
+        order = arranged(self.graph, self.steps, self.kernels or {}, self._sequences)
+        run = to_python(self.graph, self.steps, self.kernels, None, order)
         return lambda arrays: run(arrays, ())[0]
+
+    def native(self, length: int, backwards: bool, has_condition: bool = False) -> Any:
+        """Return the function that runs all rounds in one call, None if there is none."""
+        if self._sequences is None or not length:
+            return None
+        key = (length, backwards, has_condition)
+        if key not in self._native:
+            self._native[key] = native_rounds(self, self._sequences, *key)
+        return self._native[key]
 
 
 def _borrowed(graph: Graph, steps: Sequence[Step], layout: Layout) -> list[int]:
@@ -202,6 +226,11 @@ class _OneRound(Program):
     def _prepare(self, uncaptured: frozenset[str]) -> None:
         self._capabilities = replace(self._capabilities, capture=None)
         super()._prepare(uncaptured)
+
+    @property
+    def sequences(self) -> SequenceCompiler | None:
+        """The part of the backend that runs sequences of steps."""
+        return self._capabilities.sequences
 
     @property
     def kernels(self) -> Any:

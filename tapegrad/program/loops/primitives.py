@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.backend.capabilities import ENDLESS
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
@@ -34,6 +35,9 @@ def _maker(xp: Any, operands: Sequence[Any]) -> Empty:
 
 def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple[Any, ...]:
     """Run a body while the first carried value is true; return the last carried values."""
+    found = _conditional_in_one_call(xp, operands, body, most)
+    if found is not None:
+        return found
     count = body.layout.carried
     carried: Sequence[Any] = operands[:count]
     shared = operands[count:]
@@ -48,6 +52,24 @@ def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple
         copied_array(array, form.carried_specs[k], empty) if k in borrowed else array
         for k, array in enumerate(carried)
     ])  # fmt: skip
+
+
+def _conditional_in_one_call(
+    xp: Any, operands: Sequence[Any], body: Body, most: int | None
+) -> tuple[Any, ...] | None:
+    """Run all rounds in one call; None if a round needs Python or the call fails."""
+    form = body.form
+    if body.layout.made or form.carried_specs[0].dtype != np.bool_:
+        return None
+    native = form.native(MOST_ROUNDS if most is None else most, False, True)
+    if native is None:
+        return None
+    empty = _maker(xp, operands)
+    last = [empty(spec.shape, spec) for spec in form.carried_specs]
+    code = native(*operands, *last)
+    if code == ENDLESS and most is None:
+        raise _endless()
+    return tuple(last) if code in (0, ENDLESS) else None
 
 
 def _conditional_gradient(
@@ -80,11 +102,15 @@ def _goes_on(condition: Any, done: int, most: int | None) -> bool:
         return False
     goes_on = bool(backend_of(condition).to_host(condition))
     if goes_on and most is None and done >= MOST_ROUNDS:
-        raise ArgumentError(
-            f"A while_loop has not ended after {MOST_ROUNDS:,} iterations. If it needs more, pass "
-            "maximum_iterations; otherwise check that its condition becomes false."
-        )
+        raise _endless()
     return goes_on
+
+
+def _endless() -> ArgumentError:
+    return ArgumentError(
+        f"A while_loop has not ended after {MOST_ROUNDS:,} iterations. If it needs more, pass "
+        "maximum_iterations; otherwise check that its condition becomes false."
+    )
 
 
 counted_loop_p = Primitive("counted_loop", _counted, many=True, differentiable=False)

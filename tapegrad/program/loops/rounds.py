@@ -27,6 +27,11 @@ def run_rounds(
     for stack, place in zip(held, shifted):
         stack[start, ...] = carried[place]
         carried[place] = stack[start, ...]
+    native = one.native(length, backwards)
+    if native is not None:
+        ends = [empty(spec.shape, spec) for spec in one.carried_specs]
+        if native(*carried, *stacks, *shared, *held, *alone, *ends) == 0:
+            return (*ends, *_stacks(places, held, alone, length, backwards, layout.made))
     run, targets, copied = one.run, one.targets, one.copied
     rounds = range(length)
     for k in reversed(rounds) if backwards else rounds:

@@ -9,18 +9,13 @@ Loops then compute them from the points and store nothing of the size of all pai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
-from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import COMBINING, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.passes.assembling import Assembling, without
 
 MOST = 4
 """The longest axis that is split."""
@@ -123,25 +118,24 @@ def _place_of_axis(shape: Shape, whole: Shape) -> int | None:
 # The calls of the components
 
 
-class _Making:
+class _Making(Assembling):
     """The calls of the new graph."""
 
     def __init__(self, graph: Graph, split: set[int]) -> None:
-        self.calls: list[Call] = []
+        super().__init__(graph)
         self._split = split
-        self._numbers: Iterator[int] = unused_numbers(graph)
         self._components: dict[int, list[Value]] = {}
         self._parts: dict[tuple[int, int, int], Value] = {}
-        self._positions: dict[tuple[int, str], Value] = {}
-        given = (*graph.inputs, *graph.variables.values())
-        self._given = {value.device: value for value in given}
 
     def add(self, call: Call) -> None:
         """Add a call, or the calls of its components."""
         if call.results and call.results[0].number in self._split:
             self._add_components(call)
         elif call.primitive.name in COMBINING and call.reads[0].number in self._split:
-            self._add_reduction(call)
+            operand = call.reads[0]
+            axis = short_axis(operand.shape)
+            assert axis is not None
+            self.add_reduction(call, self._components[operand.number], axis)
         else:
             self.calls.append(call)
 
@@ -149,7 +143,7 @@ class _Making:
         whole = call.results[0].shape
         axis = short_axis(whole)
         assert axis is not None
-        shape = _without(whole, axis)
+        shape = without(whole, axis)
         params = {**call.params, "shape": shape} if "shape" in call.params else call.params
         found: list[list[Value]] = [[] for _ in call.results]
         for index in range(whole[axis]):
@@ -157,7 +151,7 @@ class _Making:
                 self._part(x, whole, index, call) if isinstance(x, Value) else x
                 for x in call.operands
             )
-            results = tuple(self._value(shape, value) for value in call.results)
+            results = tuple(self.new_value(shape, value) for value in call.results)
             self.calls.append(replace(call, operands=operands, params=params, results=results))
             for values, value in zip(found, results):
                 values.append(value)
@@ -175,106 +169,11 @@ class _Making:
         key = (value.number, place, index if has_axis else 0)
         found = self._parts.get(key)
         if found is None:
-            shape = _without(value.shape, place)
-            found = self._parts[key] = self._value(shape, value)
+            shape = without(value.shape, place)
+            found = self._parts[key] = self.new_value(shape, value)
             if has_axis:
                 picked = (*[slice(None)] * place, index, *[slice(None)] * (len(shape) - place))
-                self._call(call, "slice", (value,), {"index": picked}, found)
+                self.add_call(call, "slice", (value,), {"index": picked}, found)
             else:
-                self._call(call, "reshape", (value,), {"shape": shape}, found)
+                self.add_call(call, "reshape", (value,), {"shape": shape}, found)
         return found
-
-    def _add_reduction(self, call: Call) -> None:
-        (operand,), (result,) = call.reads, call.results
-        axis = short_axis(operand.shape)
-        assert axis is not None
-        axes = tuple(one - (one > axis) for one in call.params["axis"] if one != axis)
-        components = self._components[operand.number]
-        if axis in call.params["axis"]:
-            total = self._reduced(call, self._combined(call, components), axes)
-            self._call(call, "reshape", (total,), {"shape": result.shape}, result)
-            return
-        totals = [self._reduced(call, component, axes) for component in components]
-        reduced = [one for one in call.params["axis"] if one < axis]
-        place = axis if call.params["keepdims"] else axis - len(reduced)
-        self._join(call, totals, result, place)
-
-    def _combined(self, call: Call, components: Sequence[Value]) -> Value:
-        """Reduce along the short axis."""
-        total, *others = components
-        for other in others:
-            made = self._value(total.shape, total)
-            self._call(call, COMBINING[call.primitive.name], (total, other), {}, made)
-            total = made
-        if call.primitive.name == "mean":
-            made = self._value(total.shape, total)
-            self._call(call, "divide", (total, float(len(components))), {}, made)
-            total = made
-        return total
-
-    def _reduced(self, call: Call, value: Value, axes: tuple[int, ...]) -> Value:
-        """Reduce along the other axes."""
-        if not axes:
-            return value
-        shape = tuple(n for k, n in enumerate(value.shape) if k not in axes)
-        made = self._value(shape, value)
-        params = {"axis": axes, "keepdims": False}
-        self._call(call, call.primitive.name, (value,), params, made)
-        return made
-
-    def _join(self, call: Call, parts: Sequence[Value], result: Value, place: int) -> None:
-        """Make one array of reduced components by selecting, which a loop does where it is read."""
-        rank, count = len(result.shape), len(parts)
-        shape = (*result.shape[:place], 1, *result.shape[place + 1 :])
-        along = (1,) * place + (count,) + (1,) * (rank - place - 1)
-        positions = self._reshaped(call, self._positions_of(call, parts), along)
-        shaped = [self._reshaped(call, part, shape) for part in parts]
-        total = shaped[-1]
-        for index in range(count - 2, -1, -1):
-            hits = replace(self._value(along, positions), dtype=np.dtype(bool))
-            self._call(call, "equal", (positions, index), {}, hits)
-            made = result if index == 0 else self._value(result.shape, result)
-            self._call(call, "where", (hits, shaped[index], total), {}, made)
-            total = made
-
-    def _positions_of(self, call: Call, parts: Sequence[Value]) -> Value:
-        """Return the positions of parts, which are computed once per device."""
-        count, device = len(parts), parts[0].device
-        found = self._positions.get((count, device))
-        if found is None:
-            dtype = np.dtype("int32")
-            found = replace(self._value((count,), parts[0]), dtype=dtype)
-            self._positions[count, device] = found
-            params = {"length": count, "dtype": dtype}
-            self._call(call, "positions_like", (self._given.get(device, parts[0]),), params, found)
-        return found
-
-    def _reshaped(self, call: Call, value: Value, shape: Shape) -> Value:
-        made = self._value(shape, value)
-        self._call(call, "reshape", (value,), {"shape": shape}, made)
-        return made
-
-    def _value(self, shape: Shape, like: Value) -> Value:
-        return replace(like, number=next(self._numbers), shape=shape)
-
-    def _call(
-        self,
-        call: Call,
-        name: str,
-        operands: tuple[Any, ...],
-        params: dict[str, Any],
-        result: Value,
-    ) -> None:
-        made = replace(
-            call,
-            primitive=PRIMITIVES[name],
-            operands=operands,
-            params=params,
-            results=(result,),
-            aliases=name in ("reshape", "slice"),
-        )
-        self.calls.append(made)
-
-
-def _without(shape: Shape, axis: int) -> Shape:
-    return (*shape[:axis], *shape[axis + 1 :])

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.trace.expression import Expression, UntraceableError, constant
 from tapegrad.program.graph.formulas import formulas_of, is_combining, number_of
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -27,6 +29,41 @@ def with_known_constants(graph: Graph) -> Graph:
             if filled is not None:
                 call = known[call.results[0].number] = filled
         calls.append(call)
+    return replace(graph, calls=tuple(calls))
+
+
+MOST_COMPARED = 1 << 14
+"""The largest constant, in bytes, that is compared with others."""
+
+
+def with_shared_constants(graph: Graph) -> Graph:
+    """Let equal constants be one value; a loop in Python makes its index arrays in each round."""
+    known: dict[Any, int] = {}
+    same: dict[int, int] = {}
+    constants = dict(graph.constants)
+    for number, array in graph.constants.items():
+        # Arrays on other devices are not read: programs are built in the background.
+        if not isinstance(array, np.ndarray) or array.nbytes > MOST_COMPARED:
+            continue
+        if array.dtype.kind not in "biufc":
+            continue
+        key = (array.shape, array.dtype.str, array.tobytes())
+        first = known.setdefault(key, number)
+        if first != number:
+            same[number] = first
+        elif not array.flags.c_contiguous:  # loops would copy it at each call
+            constants[number] = np.ascontiguousarray(array)
+    graph = replace(graph, constants=constants)
+    if not same:
+        return graph
+    calls = []
+    for call in graph.calls:
+        operands = tuple(
+            replace(x, number=same.get(x.number, x.number)) if isinstance(x, Value) else x
+            for x in call.operands
+        )
+        is_changed = any(value.number in same for value in call.reads)
+        calls.append(call.with_values(operands) if is_changed else call)
     return replace(graph, calls=tuple(calls))
 
 

@@ -19,16 +19,21 @@ from tapegrad.program.graph.graph import (
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
+from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.components import with_components
-from tapegrad.program.passes.constants import with_known_constants
+from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
+from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
+from tapegrad.program.passes.real_parts import with_early_real_parts
 from tapegrad.program.passes.row_orders import with_ordered_sums
+from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.slices import with_written_parts
+from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
 
@@ -38,6 +43,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     kernels = {} if backend is None else backend.kernels
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
+        with_shared_constants,
         without_repeated_calls,
         with_written_parts,
         without_dead_calls,
@@ -58,6 +64,12 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
     if capabilities is not None and capabilities.loops is not None:
+        passes.append(with_late_broadcasts)
+        passes.append(with_early_real_parts)
+        passes.append(with_known_runs)
+        passes.append(partial(with_planes, loops=capabilities.loops))
+        passes.append(partial(with_stencils, loops=capabilities.loops))
+        passes.append(partial(with_summed_runs, loops=capabilities.loops))
         passes.append(partial(with_definitions, loops=capabilities.loops))
         passes.append(with_known_constants)
         passes.append(with_nested_sums)

@@ -16,12 +16,14 @@ import numpy as np
 from tapegrad.core.trace.expression import array_input, constant
 from tapegrad.core.trace.loop import (
     INDEXED,
+    PIECES,
     WRAPS,
     ZEROS,
     Along,
     Loop,
     LoopInput,
     LoopOutput,
+    Piece,
     Rows,
 )
 from tapegrad_cupy.kernels.loops.geometry import geometry
@@ -84,10 +86,20 @@ def shifted_example(shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dty
     return Loop(shape, inputs, loop.outputs)
 
 
-def _shifted_source(
-    label: str, shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any]
-) -> Source:
-    loop = shifted_example(shape, axes, dtype)
+def pieced_example(shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype[Any]) -> Loop:
+    """Return the same loop with an input that turns round at its ends, and one with a gap."""
+    loop, last = example(shape, axes, dtype), len(shape) - 1
+    turned = [Along(axis) for axis in range(len(shape))]
+    pieces = (Piece(0, 2, -1), Piece(2, 1), Piece(shape[last] - 1, 0, 0))
+    turned[last] = Along(last, 0, 1, PIECES, 0, shape[last], pieces=pieces)
+    gap = [Along(axis) for axis in range(len(shape))]
+    gap[0] = Along(0, 0, 1, PIECES, 0, shape[0], pieces=(Piece(0, 1), Piece(1, None), Piece(2, 0)))
+    inputs = tuple(LoopInput(shape, shape, dtype, tuple(window)) for window in (turned, gap))
+    return Loop(shape, inputs, loop.outputs)
+
+
+def _shifted_source(label: str, loop: Loop) -> Source:
+    shape, dtype = loop.shape, loop.inputs[0].dtype
     walk = geometry(loop, [row_major_strides(shape, dtype.itemsize)] * 2, aligned=True)
     assert walk is not None
     return Source(label, scheduled_source(loop, walk, [None] * len(loop.outputs))[1])
@@ -146,7 +158,11 @@ def variants() -> Iterator[Source]:
             text = scheduled_source(loop, walk, in_place)[1]
             yield Source(f"loop {name} {label}", text)
             if shape:
-                yield _shifted_source(f"loop {name} {label} shifted", shape, axes, dtype)
+                shifted, pieced = (
+                    make(shape, axes, dtype) for make in (shifted_example, pieced_example)
+                )
+                yield _shifted_source(f"loop {name} {label} shifted", shifted)
+                yield _shifted_source(f"loop {name} {label} in pieces", pieced)
         yield from _staged_sources(dtype)
         yield from _gathered_sources(dtype)
         width = 16 // dtype.itemsize if dtype.itemsize < 8 else 1

@@ -142,7 +142,9 @@ class CudaLoopCompiler:
         *("scatter_along_axis", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
         *("fourier", "inverse_real_fourier", "real_fourier", "weigh_bins"),
     })  # fmt: skip
-    windows = frozenset({"flip", "gather_rows", "roll", "segment_take", "take", "unslice"})
+    windows = frozenset({
+        *("flip", "gather_rows", "roll", "segment_take", "take", "take_runs", "unslice"),
+    })  # fmt: skip
 
     def takes_stages(self, rows: int, length: int) -> bool:
         """Return whether a block per row, at most, uses enough of the device.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tapegrad.core.trace.loop import WRAPS, Along
+from collections.abc import Sequence
+
+from tapegrad.core.trace.loop import PIECES, WRAPS, Along, Piece
 from tapegrad_cupy.kernels.loops.geometry import Geometry
 
 
@@ -36,7 +38,21 @@ def _moved(index: str, one: Along | None, use: str, inside: str) -> list[str]:
     """Return statements that use the position `m` along one axis, or find that it is outside."""
     if one is None:
         return [f"{{ const i64 m = {index}; {use} }}"]
+    if one.mode == PIECES:
+        return [*_in_pieces(index, one.pieces, inside), f"{use} }}"]
     start = f"{{ i64 m = {index} + {one.shift}ll;"
     if one.mode == WRAPS:
         return [f"{start} if (m >= {one.size}ll) m -= {one.size}ll; {use} }}"]
     return [f"{start} {inside} = {inside} && m >= 0 && m < {one.size}ll; {use} }}"]
+
+
+def _in_pieces(index: str, pieces: Sequence[Piece], inside: str) -> list[str]:
+    """Return statements that find the position `m` in the piece that has an index."""
+    lines = [f"{{ const i64 n = {index}; i64 m = 0; bool is_read = false;"]
+    for piece in pieces:
+        found = "is_read = false;"
+        if piece.first is not None:
+            start = piece.first - piece.step * piece.begin
+            found = f"m = {start}ll + n * {piece.step}ll; is_read = true;"
+        lines.append(f"if (n >= {piece.begin}ll) {{ {found} }}")
+    return [*lines, f"{inside} = {inside} && is_read;"]

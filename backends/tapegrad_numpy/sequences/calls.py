@@ -1,0 +1,85 @@
+"""Make the function in C of a sequence from its plan."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend.capabilities import Instruction, Rounds, SequencePlan
+from tapegrad_numpy.loops.compile import library_function
+from tapegrad_numpy.loops.direct_calls import builtin, python_functions
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS
+from tapegrad_numpy.loops.libraries import Address
+from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, sequence_text
+
+MOST_KEPT = 1 << 28
+"""The most bytes of memory for intermediate values that a sequence keeps between its calls."""
+
+_READ = 0x1 | 0x100
+"""NumPy's flags of an array that is contiguous and aligned."""
+_WRITTEN = _READ | 0x400
+
+
+@functools.cache
+def _runner() -> Address | None:
+    return library_function(sequence_text(), "run_sequence")
+
+
+def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
+    """Return the function of the arrays of a plan; None if there is no compiler."""
+    runner = _runner()
+    if runner is None:
+        return None
+    constants = [np.ascontiguousarray(array) for array in plan.constants]
+    words: list[int] = []
+    for instruction in plan.instructions:
+        words += _words(instruction)
+    if plan.rounds is not None:
+        words = _repeated(plan.rounds, words)
+    work = sum(instruction.step.work for instruction in plan.instructions)
+    if plan.rounds is not None:
+        # Nobody knows how often a loop with a condition runs.
+        work = TASK_ELEMENTS if plan.rounds.has_condition else work * plan.rounds.length
+    memory = np.empty(plan.memory + 64, np.uint8) if plan.memory <= MOST_KEPT else None
+    start = 0 if memory is None else -(-memory.ctypes.data // 64) * 64
+    integer, save, restore = python_functions()
+    numbers = [
+        id(np.ndarray), integer, save, restore,
+        len(plan.arrays), len(constants), len(plan.offsets), len(words),
+        start, plan.memory, 0, int(work >= TASK_ELEMENTS),
+    ]  # fmt: skip
+    assert len(numbers) == FIXED
+    for place in plan.arrays:
+        dtype = np.dtype(place.dtype)
+        flags = _WRITTEN if place.is_written else _READ
+        numbers += [id(dtype), math.prod(place.shape), id(dtype.type), flags]
+    numbers += [array.ctypes.data for array in constants]
+    numbers += [*plan.offsets, *words]
+    function = builtin(runner, numbers)
+    kept: Any = function.__self__  # type: ignore[attr-defined]
+    kept.kept = (memory, constants, [step.step.keeps for step in plan.instructions])
+    return function
+
+
+def _words(instruction: Instruction) -> list[int]:
+    step, places = instruction
+    arrays = [number for place in places for number in place]
+    words = [step.kind, len(places), *arrays, *step.numbers]
+    return [1 + len(words), *words]
+
+
+def _repeated(rounds: Rounds, words: list[int]) -> list[int]:
+    """The one instruction that runs others as the rounds of a loop."""
+    tables: list[int] = []
+    for one in rounds.carried:
+        tables += [one.read, one.written, one.first, *one.parts, one.last, one.nbytes]
+    for entry in rounds.entries:
+        tables += entry
+    kind = (int(rounds.backwards), int(rounds.has_condition))
+    counts = (len(rounds.carried), len(rounds.entries))
+    head = [ROUNDS, 0, rounds.length, *kind, *counts, *tables, *words]
+    return [1 + len(head), *head]

@@ -1,0 +1,233 @@
+"""C text that runs a sequence of instructions: compiled loops, matrix products, copies.
+
+An instruction is a list of integers: its length, its kind, the number of its arrays, then a place
+and an offset in bytes for each array, then what the kind needs. Places are addresses: those of the
+arrays of the call, of constants, and of parts of the memory for intermediate values.
+"""
+
+from __future__ import annotations
+
+from tapegrad.core.backend.capabilities import ENDLESS
+
+LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS = range(6)
+"""The kinds of instructions; instructions.py writes them."""
+
+FIXED = 12
+"""The number of integers before those of the arrays: see `run_sequence` below."""
+
+TEXT = r"""
+#include <string.h>
+
+/* One matrix product: precision (4 or 8 bytes), which operands are transposed, the sizes, the
+   leading dimensions, and the axes of the stack, each with its size and three strides in bytes.
+   The first three integers are functions of BLAS and how many bytes their integers have. */
+typedef void (*Sgemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int,
+                        float, float *, int);
+typedef void (*Dgemm32)(int, int, int, int, int, int, double, const double *, int, const double *,
+                        int, double, double *, int);
+typedef void (*Sgemm64)(int, int, int, int64_t, int64_t, int64_t, float, const float *, int64_t,
+                        const float *, int64_t, float, float *, int64_t);
+typedef void (*Dgemm64)(int, int, int, int64_t, int64_t, int64_t, double, const double *, int64_t,
+                        const double *, int64_t, double, double *, int64_t);
+typedef void (*Sgemv32)(int, int, int, int, float, const float *, int, const float *, int, float,
+                        float *, int);
+typedef void (*Dgemv32)(int, int, int, int, double, const double *, int, const double *, int,
+                        double, double *, int);
+typedef void (*Sgemv64)(int, int, int64_t, int64_t, float, const float *, int64_t, const float *,
+                        int64_t, float, float *, int64_t);
+typedef void (*Dgemv64)(int, int, int64_t, int64_t, double, const double *, int64_t, const double *,
+                        int64_t, double, double *, int64_t);
+
+static void matrix_product(const int64_t *h, char *a, char *b, char *c) {
+    void *function = (void *)h[0];
+    const int wide = h[1] == 8, is_float = h[2] == 4;
+    const int ta = h[3] ? 112 : 111, tb = h[4] ? 112 : 111;
+    const int64_t m = h[5], n = h[6], k = h[7], la = h[8], lb = h[9], lc = h[10];
+#define GEMM(Type, real) ((Type)function)(101, ta, tb, m, n, k, 1, (const real *)a, la, \
+                                          (const real *)b, lb, 0, (real *)c, lc)
+    if (wide && is_float) GEMM(Sgemm64, float);
+    else if (wide) GEMM(Dgemm64, double);
+    else if (is_float) GEMM(Sgemm32, float);
+    else GEMM(Dgemm32, double);
+}
+/* A matrix or its transpose times a vector. */
+static void vector_product(const int64_t *h, char *a, char *x, char *y) {
+    void *function = (void *)h[0];
+    const int wide = h[1] == 8, is_float = h[2] == 4, ta = h[3] ? 112 : 111;
+    const int64_t m = h[5], n = h[6], la = h[8], ix = h[9], iy = h[10];
+#define GEMV(Type, real) ((Type)function)(101, ta, m, n, 1, (const real *)a, la, \
+                                          (const real *)x, ix, 0, (real *)y, iy)
+    if (wide && is_float) GEMV(Sgemv64, float);
+    else if (wide) GEMV(Dgemv64, double);
+    else if (is_float) GEMV(Sgemv32, float);
+    else GEMV(Dgemv32, double);
+}
+static void products(const int64_t *h, char **data) {
+    const int64_t axes = h[11], *axis = h + 12;
+    int64_t at[8] = {0};
+    char *a = data[0], *b = data[1], *c = data[2];
+    for (;;) {
+        if (h[4] == 2) vector_product(h, a, b, c);
+        else matrix_product(h, a, b, c);
+        int64_t k = axes - 1;
+        for (; k >= 0; --k) {
+            const int64_t *one = axis + 4 * k;
+            a += one[1]; b += one[2]; c += one[3];
+            if (++at[k] < one[0]) break;
+            a -= one[1] * one[0]; b -= one[2] * one[0]; c -= one[3] * one[0];
+            at[k] = 0;
+        }
+        if (k < 0) return;
+    }
+}
+/* Copy elements between arrays with strides: bytes of an element, the number of axes, then per
+   axis the size and both strides in bytes. */
+#define ROW(type) for (int64_t i = 0; i < n; ++i) \
+    *(type *)(to + i * down) = *(const type *)(from + i * step)
+typedef struct { double parts[2]; } Pair;
+static void copy_row(char *to, const char *from, int64_t n, int64_t step, int64_t down,
+                     int64_t size) {
+    if (step == size && down == size) memcpy(to, from, n * size);
+    else if (size == 4) ROW(int32_t);
+    else if (size == 8) ROW(int64_t);
+    else if (size == 1) ROW(char);
+    else if (size == 2) ROW(int16_t);
+    else if (size == 16) ROW(Pair);
+    else for (int64_t i = 0; i < n; ++i) memcpy(to + i * down, from + i * step, size);
+}
+static void copy_elements(const int64_t *h, const char *from, char *to) {
+    const int64_t size = h[0], axes = h[1], *axis = h + 2;
+    const int64_t *last = axis + 3 * (axes - 1);
+    int64_t at[16] = {0};
+    for (;;) {
+        copy_row(to, from, last[0], last[1], last[2], size);
+        int64_t k = axes - 2;
+        for (; k >= 0; --k) {
+            const int64_t *one = axis + 3 * k;
+            from += one[1]; to += one[2];
+            if (++at[k] < one[0]) break;
+            from -= one[1] * one[0]; to -= one[2] * one[0];
+            at[k] = 0;
+        }
+        if (k < 0) return;
+    }
+}
+/* Write one element everywhere: its size, the number of elements, its bytes. */
+static void fill(const int64_t *h, char *to) {
+    const int64_t size = h[0], count = h[1];
+    const char *element = (const char *)(h + 2);
+    int is_zero = 1;
+    for (int64_t i = 0; i < size; ++i) is_zero &= !element[i];
+    if (is_zero) memset(to, 0, size * count);
+    else for (int64_t i = 0; i < count; ++i) memcpy(to + i * size, element, size);
+}
+
+static int run_steps(const int64_t *p, const int64_t *end, char **place);
+
+/* Run a round of a loop again and again. First the number of rounds, whether the last entry comes
+   first, whether the first carried value is a condition, and the numbers of carried values and of
+   entries of stacks. Per carried value: the places where a round reads and writes it, the place of
+   its first value, two parts of the memory (-1 if an entry of a stack is written), the place for
+   the last value, and its bytes. Per entry: its place in a round, the place of the stack, its
+   bytes, and by how many entries it is shifted. Then the instructions of a round. */
+static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
+    const int64_t rounds = h[0], backwards = h[1], is_while = h[2], carried = h[3], entries = h[4];
+    const int64_t *carry = h + 5, *entry = carry + 7 * carried, *steps = entry + 4 * entries;
+    for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 2]];
+    int code = 0;
+    for (int64_t r = 0; r <= rounds; ++r) {
+        if (is_while && !*place[carry[0]]) break;
+        if (r == rounds) {
+            code = is_while ? ENDLESS : 0;
+            break;
+        }
+        const int64_t k = backwards ? rounds - 1 - r : r;
+        for (int64_t i = 0; i < entries; ++i) {
+            const int64_t *one = entry + 4 * i;
+            place[one[0]] = place[one[1]] + (k + one[3]) * one[2];
+        }
+        for (int64_t i = 0; i < carried; ++i) {
+            const int64_t *one = carry + 7 * i;
+            if (one[3] >= 0) place[one[1]] = place[one[3 + (r & 1)]];
+        }
+        code = run_steps(steps, end, place);
+        if (code) return code;
+        for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 1]];
+    }
+    for (int64_t i = 0; i < carried; ++i) {
+        const int64_t *one = carry + 7 * i;
+        memcpy(place[one[5]], place[one[0]], one[6]);
+    }
+    return code;
+}
+
+static int run_steps(const int64_t *p, const int64_t *end, char **place) {
+    for (; p < end; p += p[0]) {
+        const int64_t count = p[2];
+        char *data[count + 1];
+        for (int64_t i = 0; i < count; ++i) data[i] = place[p[3 + 2 * i]] + p[4 + 2 * i];
+        const int64_t *h = p + 3 + 2 * count;
+        int code = 0;
+        switch (p[1]) {
+        case LOOP:
+            code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
+            break;
+        case ROWS: {
+            int64_t is_wrong = 0;
+            data[count] = (char *)&is_wrong;
+            code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
+            if (is_wrong) code = 3;
+            break;
+        }
+        case PRODUCT: products(h, data); break;
+        case COPY: copy_elements(h, data[0], data[1]); break;
+        case FILL: fill(h, data[0]); break;
+        case ROUNDS: code = run_rounds(h, p + p[0], place); break;
+        }
+        if (code) return code;
+    }
+    return 0;
+}
+
+/* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type and
+   three functions of Python, the numbers of arrays, of constants and of parts of the memory, the
+   number of integers of the instructions, the address and the size of the memory, whether it is in
+   use, and whether other Python threads go on; then dtype, size, scalar type and flags of every
+   array; addresses of constants; offsets in the memory; the instructions.
+   Returns 0, 1 if an array does not fit, 2 if there is no memory, 3 if an index is wrong, or 4 if
+   a loop did not end. */
+void *run_sequence(Array *self, Array **given, intptr_t count) {
+    int64_t *s = (int64_t *)self->data;
+    void *(*integer)(long) = (void *(*)(long))s[1];
+    const int64_t arrays = s[4], constants = s[5], parts = s[6];
+    if (count != arrays) return integer(1);
+    char *place[arrays + constants + parts + 1];
+    const int64_t *p = s + FIXED;
+    for (int64_t i = 0; i < arrays; ++i, p += 4) {
+        place[i] = elements(given[i], (void *)s[0], p, (int)p[3]);
+        if (!place[i]) return integer(1);
+    }
+    for (int64_t i = 0; i < constants; ++i) place[arrays + i] = (char *)*p++;
+    char *memory = (char *)s[8];
+    const int is_own = memory && !__atomic_exchange_n(s + 10, 1, __ATOMIC_ACQUIRE);
+    if (!is_own && !(memory = malloc(s[9] + 64))) return integer(2);
+    char *start = is_own ? memory : (char *)(((intptr_t)memory + 63) & ~(intptr_t)63);
+    for (int64_t i = 0; i < parts; ++i) place[arrays + constants + i] = start + *p++;
+    void *state = s[11] ? ((void *(*)(void))s[2])() : 0;
+    int code = run_steps(p, p + s[7], place);
+    if (s[11]) ((void (*)(void *))s[3])(state);
+    if (is_own) __atomic_store_n(s + 10, 0, __ATOMIC_RELEASE);
+    else free(memory);
+    return integer(code);
+}
+"""
+
+
+def sequence_text() -> str:
+    """Return the text with its constants; it follows that of the runtime and of direct calls."""
+    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS")
+    lines = [f"#define {name} {globals()[name]}" for name in names]
+    # The text of direct calls has a number of the same name.
+    lines.append(f"#define ENDLESS {ENDLESS}")
+    lines += ["#undef FIXED", f"#define FIXED {FIXED}"]
+    return "\n".join(lines) + TEXT

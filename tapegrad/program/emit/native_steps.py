@@ -1,0 +1,121 @@
+"""Which steps of a program can be instructions of a sequence, and where their arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tapegrad.core.backend.capabilities import Layout, NativeStep, SequenceCompiler, contiguous
+from tapegrad.program.emit.lowering import Step
+from tapegrad.program.graph.graph import Call, Value
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a value lies: in the array of another value or in its own."""
+
+    root: Value
+    offset: int
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Native:
+    """The instructions of a step, and the views of its operands and results."""
+
+    steps: tuple[NativeStep, ...]
+    views: tuple[View, ...]
+    copies: tuple[tuple[int, tuple[NativeStep, ...]], ...] = ()
+    """Operands, by position, that are first copied to contiguous memory, and how."""
+
+
+class Natives:
+    """Which steps can be instructions, and where their operands lie."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        kernels: Mapping[int, Callable[..., Any]],
+        compiler: SequenceCompiler,
+        held: Collection[int],
+    ) -> None:
+        self._compiler, self._kernels = compiler, kernels
+        self._views: dict[int, View | None] = {}
+        self.found: dict[int, Native] = {}
+        """Instructions by the position of the step."""
+        self.aliases: set[int] = set()
+        """The positions of steps that only make views, whose layout is known."""
+        for position, step in enumerate(steps):
+            if position in held:
+                continue
+            if isinstance(step, Call) and step.aliases:
+                if step.effects:
+                    self._views.update({value.number: None for value in step.results})
+                else:
+                    self._add_views(position, step)
+            else:
+                native = self._native(position, step)
+                if native is not None:
+                    self.found[position] = native
+
+    def view(self, value: Value) -> View | None:
+        """Return where a value lies; None if that is not known."""
+        if value.number not in self._views:
+            layout = contiguous(value.shape, value.dtype)
+            self._views[value.number] = View(value, 0, layout)
+        return self._views[value.number]
+
+    def _add_views(self, position: int, call: Call) -> None:
+        before = self.view(call.reads[0]) if len(call.reads) == 1 else None
+        if before is not None and len(call.operands) == 1:
+            kernel = call.primitive.kernel(call.array_type)
+            made = self._compiler.views(kernel, before.layout, call.params)
+            shapes = [value.shape for value in call.results]
+            if made is not None and [layout.shape for _, layout in made] == shapes:
+                for value, (offset, layout) in zip(call.results, made):
+                    self._views[value.number] = View(before.root, before.offset + offset, layout)
+                self.aliases.add(position)
+                return
+        for value in call.results:
+            self._views[value.number] = None
+
+    def _native(self, position: int, step: Step) -> Native | None:
+        operands: Sequence[Any] = step.operands if isinstance(step, Call) else step.arguments
+        if not all(isinstance(operand, Value) for operand in operands):
+            return None
+        found = [self.view(value) for value in (*operands, *step.results)]
+        views = [view for view in found if view is not None]
+        if len(views) < len(found):
+            return None
+        name, kernel, params = "", self._kernels.get(position), {}
+        if isinstance(step, Call):
+            if step.effects or step.primitive.shapes_vary:
+                return None
+            name, params = step.primitive.name, step.params
+        else:
+            kernel = step.run
+        layouts = [view.layout for view in views]
+        count = len(operands)
+        made = self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+        if made is not None:
+            return Native(tuple(made), tuple(views))
+        return self._with_copies(name, kernel, views, count, params)
+
+    def _with_copies(
+        self, name: str, kernel: Any, views: Sequence[View], count: int, params: Mapping[str, Any]
+    ) -> Native | None:
+        """The instructions of a step whose operands are copied first, if that helps."""
+        copies = []
+        layouts = [view.layout for view in views]
+        for k, layout in enumerate(layouts[:count]):
+            if not layout.is_contiguous:
+                copy = self._compiler.copy(layout)
+                if copy is None:
+                    return None
+                copies.append((k, tuple(copy)))
+                layouts[k] = contiguous(layout.shape, layout.dtype)
+        if not copies:
+            return None
+        made = self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+        return None if made is None else Native(tuple(made), tuple(views), tuple(copies))
