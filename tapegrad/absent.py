@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-_RAGGED = (
-    "There are no ragged tensors, except for the rows that tapegrad.strings.split returns. Pad "
-    "sequences with keras.utils.pad_sequences or Dataset.padded_batch, and mask them with "
-    "tapegrad.sequence_mask."
-)
-_SPARSE = (
-    "Sparse matrices are in tapegrad.scipy.sparse, with gradients; gradients of gathers are "
-    "tapegrad.IndexedSlices."
-)
+_RAGGED = "Recorded functions take ragged tensors without a signature."
+_SPARSE = "Recorded functions take sparse tensors without a signature."
 _SAVING = (
     "Use keras.Model.save and keras.models.load_model for models, and tapegrad.train.Checkpoint "
     "for variables."
@@ -58,19 +51,14 @@ ABSENT = {
     "Graph": _SESSIONS,
     "Operation": _SESSIONS,
     "OptionalSpec": "Use None for a value that is missing.",
-    "RaggedTensor": _RAGGED,
     "RaggedTensorSpec": _RAGGED,
     "RegisterGradient": "Use tapegrad.custom_gradient.",
     "Session": _SESSIONS,
-    "SparseTensor": _SPARSE,
     "SparseTensorSpec": _SPARSE,
     "TypeSpec": "Use tapegrad.TensorSpec.",
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
-    "autograph": (
-        "tapegrad.function converts Python control flow on tensors by itself, unless it is made "
-        "with autograph=False."
-    ),
+    "as_string": "Use tapegrad.strings.as_string.",
     "compat.v1": _SESSIONS,
     "distribute.NcclAllReduce": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
@@ -84,9 +72,7 @@ ABSENT = {
     "graph_util": _SESSIONS,
     "gradients": "Use tapegrad.GradientTape, or tapegrad.grad.",
     "hessians": "Use tapegrad.hessian.",
-    "io.RaggedFeature": _RECORDS,
     "io.SparseFeature": _RECORDS,
-    "io.VarLenFeature": _RECORDS,
     "io.parse_sequence_example": _RECORDS,
     "layers": "Use tapegrad.keras.layers.",
     "lite": _SAVING,
@@ -98,16 +84,12 @@ ABSENT = {
     "profiler": "`explain()` of a tapegrad.function says what was compiled and how long that took.",
     "quantization": "Use float16 or bfloat16; see docs/dtypes.md.",
     "queue": _PYTHON_LIST,
-    "ragged": _RAGGED,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "sets": "Use tapegrad.unique, or Python's sets on the host.",
-    "sparse": _SPARSE,
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
     "summary.audio": "Sound is not written.",
-    "summary.trace_export": "`explain()` of a tapegrad.function says what was compiled.",
-    "summary.trace_on": "`explain()` of a tapegrad.function says what was compiled.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
     "tpu": "Devices are CPUs and CUDA GPUs.",
@@ -325,8 +307,8 @@ def why_absent(path: str) -> str:
 def absence(place: str, name: str) -> AttributeError:
     """Return the error for a name that a module of tapegrad does not have.
 
-    >>> str(absence("", "ragged")).startswith("module 'tapegrad' has no attribute 'ragged'. There")
-    True
+    >>> str(absence("", "tpu"))
+    "module 'tapegrad' has no attribute 'tpu'. Devices are CPUs and CUDA GPUs."
     """
     module = f"tapegrad.{place}" if place else "tapegrad"
     offered = why_absent(f"{place}.{name}" if place else name)

@@ -54,7 +54,9 @@ __all__ = [
     "assert_that",
     "assert_type",
     "check_numerics",
+    "get_log_device_placement",
     "is_numeric_tensor",
+    "set_log_device_placement",
 ]
 
 Array = np.ndarray
@@ -234,6 +236,28 @@ def check_numerics(tensor: Any, message: str) -> Any:
     tensor = to_tensor(tensor)
     assert_all_finite(tensor, message)
     return tensor
+
+
+_log_placement = [False]
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Keep this for `get_log_device_placement`; nothing is logged.
+
+    Operations run on the device of their tensors, which is `x.device`.
+
+    >>> set_log_device_placement(False)
+    """
+    _log_placement[0] = bool(enabled)
+
+
+def get_log_device_placement() -> bool:
+    """Return what `set_log_device_placement` has set.
+
+    >>> get_log_device_placement()
+    False
+    """
+    return _log_placement[0]
 
 
 _check_calls(globals(), __all__)

@@ -48,6 +48,9 @@ class ArgumentError(TapegradError, ValueError):
 class ShapeError(ArgumentError):
     """Two shapes do not fit together."""
 
+    elements: tuple[int, int] | None = None
+    """Of a reshape: how many elements there were, and how many the new shape would need."""
+
 
 class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index points beyond the end of its axis."""

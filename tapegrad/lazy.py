@@ -14,6 +14,7 @@ from tapegrad.core.values.array_interface import ArrayInterface, register_array_
 NAMESPACES = {
     "audio",
     "autodiff",
+    "autograph",
     "bitwise",
     "compat",
     "config",
@@ -37,10 +38,12 @@ NAMESPACES = {
     "numpy",
     "optimizers",
     "random",
+    "ragged",
     "saved_model",
     "scipy",
     "signal",
     "special",
+    "sparse",
     "strings",
     "summary",
     "test",
@@ -119,6 +122,8 @@ FUNCTIONS_IN = {
     ),
     "program.host_call": "numpy_function py_function",
     "program.record.signature": "TensorSpec",
+    "ragged": "RaggedTensor",
+    "sparse": "SparseTensor",
 }
 
 # TensorFlow's name -> the module and the name of the function there.

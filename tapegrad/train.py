@@ -12,12 +12,19 @@ from tapegrad.keras.saving.checkpoint import (
     CheckpointStatus,
     latest_checkpoint,
 )
+from tapegrad.keras.saving.checkpoint_reader import (
+    CheckpointReader,
+    list_variables,
+    load_checkpoint,
+    load_variable,
+)
 
 __all__ = [
     "BytesList",
     "Checkpoint",
     "CheckpointManager",
     "CheckpointMismatchError",
+    "CheckpointReader",
     "CheckpointStatus",
     "Example",
     "Feature",
@@ -25,6 +32,9 @@ __all__ = [
     "FloatList",
     "Int64List",
     "latest_checkpoint",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
 ]
 
 _check_calls(globals(), __all__)

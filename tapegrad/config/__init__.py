@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from tapegrad.absent import absence as _absence
-from tapegrad.config import experimental, threading
+from tapegrad.config import experimental, optimizer, threading
 from tapegrad.config.devices import (
     LogicalDevice,
     PhysicalDevice,
@@ -42,6 +42,7 @@ __all__ = [
     "get_visible_devices",
     "list_logical_devices",
     "list_physical_devices",
+    "optimizer",
     "run_functions_eagerly",
     "set_logical_device_configuration",
     "set_soft_device_placement",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from tapegrad.errors import (
 )
 from tapegrad.io.files import files_matching
 from tapegrad.program.record.signature import TensorSpec
+from tapegrad.ragged.tensor import RaggedTensor
 
 
 class _RandomAccess(Plan):
@@ -72,6 +73,8 @@ def random_access(step: str, rows: Rows, spec: Callable[[], Any], size: int | No
 def slices(tensors: Any) -> Plan:
     """Return a plan whose elements are the slices of arrays along their first axis."""
     step = "from_tensor_slices"
+    if any(isinstance(leaf, RaggedTensor) for leaf in _leaves(tensors)):
+        return _ragged_slices(step, tensors)
     arrays = own_host(tensors, step)
     leaves = nest.flatten(arrays)
     if not leaves:
@@ -89,6 +92,37 @@ def slices(tensors: Any) -> Plan:
         )
     specs = [TensorSpec(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     return _RandomAccess(step, ArrayRows(arrays), lambda: nest.pack_sequence_as(arrays, specs))
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return the arrays of an element; lists are arrays."""
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    if isinstance(value, Mapping):
+        return [leaf for part in value.values() for leaf in _leaves(part)]
+    return [value]
+
+
+def _ragged_slices(step: str, tensors: Any) -> Plan:
+    """Return a plan of slices whose shapes differ."""
+    arrays = [
+        list(leaf.numpy()) if isinstance(leaf, RaggedTensor) else own_host(leaf, step)
+        for leaf in _leaves(tensors)
+    ]
+    lengths = {len(leaf) for leaf in arrays}
+    if len(lengths) > 1:
+        raise ShapeError(
+            f"{step} needs tensors with equal numbers of rows. Got {sorted(lengths)} rows."
+        )
+
+    def packed(value: Any, parts: Iterator[Any]) -> Any:
+        if isinstance(value, tuple):
+            return tuple(packed(part, parts) for part in value)
+        if isinstance(value, Mapping):
+            return {key: packed(part, parts) for key, part in value.items()}
+        return np.asarray(next(parts))
+
+    return listed(step, [packed(tensors, iter(row)) for row in zip(*arrays)])
 
 
 def paths(pattern: Any) -> list[str]:
@@ -281,6 +315,10 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     has_dtype = hasattr(value, "dtype")
     is_numeric = not has_dtype and spec.dtype.name != "string"
     array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)
+    is_number = spec.dtype.name != "string" and array.dtype.kind != "O"
+    if is_number and np.can_cast(array.dtype, spec.dtype.as_numpy_dtype, "same_kind"):
+        # NumPy makes float64 and int64 where nothing else is asked for.
+        array = array.astype(spec.dtype.as_numpy_dtype, copy=False)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))
     wanted = spec.shape

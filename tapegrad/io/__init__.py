@@ -19,6 +19,8 @@ from tapegrad.io.images import (
 from tapegrad.io.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
+    RaggedFeature,
+    VarLenFeature,
     decode_base64,
     decode_csv,
     decode_raw,
@@ -32,6 +34,8 @@ from tapegrad.io.tensor_messages import parse_tensor, serialize_tensor
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "RaggedFeature",
+    "VarLenFeature",
     "TFRecordOptions",
     "TFRecordWriter",
     "decode_base64",

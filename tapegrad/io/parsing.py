@@ -14,7 +14,8 @@ from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.strings import is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.io.messages import Example, Feature
-from tapegrad.strings.ragged import as_tensor
+from tapegrad.ragged.tensor import RaggedTensor
+from tapegrad.sparse.tensor import SparseTensor, as_tensor
 
 
 class FixedLenFeature(NamedTuple):
@@ -42,6 +43,27 @@ class FixedLenSequenceFeature(NamedTuple):
     default_value: Any = None
 
 
+class VarLenFeature(NamedTuple):
+    """A feature of any number of values, which becomes a sparse tensor.
+
+    >>> VarLenFeature("int64").dtype
+    'int64'
+    """
+
+    dtype: Any
+
+
+class RaggedFeature(NamedTuple):
+    """A feature of any number of values: a vector, and for a batch a ragged tensor.
+
+    >>> RaggedFeature("int64").value_key is None
+    True
+    """
+
+    dtype: Any
+    value_key: str | None = None
+
+
 _LIST_OF = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
@@ -64,7 +86,22 @@ def parse_single_example(
             "parse_single_example takes one example. Use parse_example for a batch."
         )
     found = _parsed(text_array(serialized).item(), features)
-    return {key: as_tensor(value) for key, value in found.items()}
+    return {key: _one(spec, found[key]) for key, spec in features.items()}
+
+
+def _one(spec: Any, value: np.ndarray) -> Any:
+    if isinstance(spec, VarLenFeature):
+        return SparseTensor(np.arange(len(value))[:, None], as_tensor(value), [len(value)])
+    return as_tensor(value)
+
+
+def _of_any_length(spec: Any, parts: list[np.ndarray]) -> Any:
+    """Return the values of a batch as a ragged or a sparse tensor."""
+    flat = np.concatenate([np.empty(0, _storage(spec.dtype)), *parts])
+    rows = RaggedTensor.from_row_lengths(
+        as_tensor(flat), np.array([len(part) for part in parts], np.int64)
+    )
+    return rows.to_sparse() if isinstance(spec, VarLenFeature) else rows
 
 
 def parse_example(
@@ -88,6 +125,9 @@ def parse_example(
     found = {}
     for key, spec in features.items():
         parts = [row[key] for row in rows]
+        if isinstance(spec, VarLenFeature | RaggedFeature):
+            found[key] = _of_any_length(spec, parts)
+            continue
         if isinstance(spec, FixedLenSequenceFeature):
             parts = _padded(parts, spec)
         shape = parts[0].shape if parts else tuple(spec.shape)
@@ -101,14 +141,19 @@ def _parsed(data: bytes, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
         given = Example.FromString(data).features.feature
     except (FileFormatError, UnicodeDecodeError) as error:
         raise FileFormatError(f"This is not an example: {error}") from error
-    return {key: _value(key, spec, given.get(key)) for key, spec in features.items()}
+    return {
+        key: _value(key, spec, given.get(getattr(spec, "value_key", None) or key))
+        for key, spec in features.items()
+    }
 
 
 def _value(key: str, spec: Any, feature: Feature | None) -> np.ndarray:
+    if isinstance(spec, VarLenFeature | RaggedFeature):
+        spec = FixedLenSequenceFeature([], spec.dtype, allow_missing=True)
     if not isinstance(spec, FixedLenFeature | FixedLenSequenceFeature):
         raise ArgumentTypeError(
-            f"The feature {key!r} must be described by FixedLenFeature or FixedLenSequenceFeature. "
-            f"Got {type(spec).__name__}."
+            f"The feature {key!r} must be described by FixedLenFeature, FixedLenSequenceFeature, "
+            f"VarLenFeature or RaggedFeature. Got {type(spec).__name__}."
         )
     dtype = as_dtype(spec.dtype).name
     if dtype not in _LIST_OF:

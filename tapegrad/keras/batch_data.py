@@ -53,6 +53,9 @@ class PyDataset:
     [0, 1, 4]
     """
 
+    repeats = False
+    """Whether iteration never ends; `fit` and others then take the batches of one pass."""
+
     def __init__(
         self, workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10
     ) -> None:

@@ -54,20 +54,19 @@ def image_data_format() -> str:
     >>> image_data_format()
     'channels_last'
     """
-    return "channels_last"
+    return _data_format[0]
 
 
 def set_image_data_format(data_format: str) -> None:
-    """Accept "channels_last", the only default; other formats are arguments of layers.
+    """Set the data format of layers that are created without one.
 
+    >>> set_image_data_format("channels_first")
+    >>> image_data_format()
+    'channels_first'
     >>> set_image_data_format("channels_last")
     """
     check_choice("data_format", data_format, ("channels_last", "channels_first"))
-    if data_format == "channels_first":
-        raise ArgumentError(
-            "The default data format cannot be changed. Pass data_format='channels_first' to the "
-            "layers instead."
-        )
+    _data_format[0] = data_format
 
 
 def set_epsilon(value: float) -> None:
@@ -153,6 +152,7 @@ def is_nnx_enabled() -> bool:
     """
     return False
 
+_data_format = ["channels_last"]
 
 __all__ = [
     "backend",

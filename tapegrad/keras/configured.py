@@ -80,7 +80,33 @@ def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str
     for name, parameter in signature_of(cls).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             arguments.update(arguments.pop(name, {}))
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments.update(_of_base(cls, name, arguments.pop(name)))
     return arguments
+
+
+def _of_base(cls: type, name: str, args: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the arguments `*args` of a constructor by the names that the base class has."""
+    if not args:
+        return {}
+    makers = list(dict.fromkeys(inspect.getattr_static(base, "__init__") for base in cls.__mro__))
+    parameters = list(inspect.signature(makers[1]).parameters.values())[1:]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return dict(zip(names, args)) if len(args) <= len(names) else {name: args}
+
+
+def arguments_of_base(cls: type) -> frozenset[str]:
+    """Return the names that the constructors of the classes of this package take.
+
+    >>> class Scale(Configured):
+    ...     def __init__(self, factor=2.0):
+    ...         self.factor = factor
+    >>> "factor" in arguments_of_base(Scale)
+    True
+    """
+    makers = [vars(base).get("__init__") for base in cls.__mro__[:-1]
+              if base.__module__.startswith("tapegrad.")]  # fmt: skip
+    return frozenset(name for make in makers if make for name in inspect.signature(make).parameters)
 
 
 @cache

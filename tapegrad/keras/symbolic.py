@@ -164,7 +164,7 @@ def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
     """Return the results of calls with two values for unknown sizes; sizes that differ are unknown.
 
     The sizes are 2 and 3. A layer may need others, e.g. to reshape a batch to 32 rows; then they
-    are 64 and 128.
+    are 64 and 128, or the one size that a reshape in the layer allows.
 
     >>> for_two_sizes(lambda size: (size, 3))
     ((2, 3), (3, 3))
@@ -175,7 +175,36 @@ def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
         try:
             return call(64), call(128)
         except ShapeError:
-            raise error from None
+            size = _only_size(error)
+            if size is None:
+                raise error from None
+            return for_one_size(call, size)
+
+
+def for_one_size(call: Callable[[int], Any], size: int) -> tuple[Any, Any]:
+    """Return the result of a call, and the same with other lengths where it has this size.
+
+    >>> for_one_size(lambda size: (size, 3), 50)
+    ((50, 3), (51, 3))
+    """
+
+    def changed(leaf: Any) -> Any:
+        if isinstance(leaf, int):
+            return leaf + (leaf == size)
+        return KerasTensor([n + (n == size) for n in leaf.shape], leaf.dtype.name)
+
+    one = call(size)
+    return one, nest.map_structure(changed, one)
+
+
+def _only_size(error: BaseException | None) -> int | None:
+    """Return the size for which a reshape that failed with the size 2 would have succeeded."""
+    while error is not None:
+        elements = getattr(error, "elements", None)
+        if elements and elements[0] and elements[1] > 0 and 2 * elements[1] % elements[0] == 0:
+            return int(2 * elements[1] // elements[0])
+        error = error.__cause__
+    return None
 
 
 def called_on_zeros(layer: Any, given: Any, size: int) -> Any:

@@ -20,9 +20,9 @@ from tapegrad.core.values.convert import (
     copy_of_device_array,
     to_host_array,
 )
-from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.values.dtypes import as_dtype, is_text_type, numpy_dtype
 from tapegrad.core.values.sizes import for_shape
-from tapegrad.core.values.strings import text_or_raise, to_any_tensor
+from tapegrad.core.values.strings import string_tensor, text_or_raise, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -65,9 +65,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     value = value.value() if isinstance(value, Variable) else adapted(value)
     if isinstance(value, Tensor) or type(value) in INTERPRETERS:
         if dtype is not None and value.dtype != dtype:
-            raise ShapeError(
-                f"constant got a {value.dtype} tensor and dtype={dtype}. Use cast to convert it."
-            )
+            value = cast(value, dtype)
         return value if shape is None else _with_shape(value, tuple(shape))
     copy = copy_of_device_array(value, dtype)
     if copy is not None:
@@ -95,16 +93,21 @@ def convert_to_tensor(
 ) -> Any:
     """Convert `value` to a tensor; a tensor is returned unchanged.
 
+    A tensor of float64 becomes one of float32 if that is asked for, and the reverse: NumPy's
+    functions make float64 and return tensors for tensors.
+
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
     """
     tensor = value.value() if isinstance(value, Variable) else to_any_tensor(value, dtype)
-    if dtype is not None and tensor.dtype != dtype:
-        raise ShapeError(
-            f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "
-            "Use cast to convert it."
-        )
-    return tensor
+    if dtype is None or tensor.dtype == dtype:
+        return tensor
+    if tensor.dtype.is_floating and as_dtype(dtype).is_floating:
+        return cast(tensor, dtype)
+    raise ShapeError(
+        f"convert_to_tensor got dtype={as_dtype(dtype)} and a tensor of {tensor.dtype}. "
+        "Use cast to convert it."
+    )
 
 
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
@@ -182,6 +185,8 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     >>> zeros((2, 3)).shape
     (2, 3)
     """
+    if is_text_type(dtype):
+        return string_tensor(np.full(as_shape(shape), b"", object))
     return _filled(shape, 0, dtype)
 
 

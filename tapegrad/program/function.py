@@ -449,6 +449,14 @@ class Function:
         """
         return self._history.explanation(self._name)
 
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """Return `explain()` as text, which lists the recorded signatures."""
+        return str(self.explain())
+
+    def experimental_get_tracing_count(self) -> int:
+        """Return how many programs were recorded."""
+        return len(self._entries) + len(self._first)
+
     def _warn(self, message: str) -> None:
         if message and message not in self._warned:
             self._warned.add(message)

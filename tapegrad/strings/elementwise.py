@@ -13,6 +13,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
+from tapegrad.ragged.tensor import elementwise
 from tapegrad.strings.fingerprints import farm_hash, sip_hash
 from tapegrad.strings.ragged import Ragged, as_tensor, mapped
 
@@ -90,6 +91,8 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
     [b'om', b'or']
     """
     check_choice("unit", unit, UNITS)
+    if isinstance(input, Ragged):
+        return elementwise(lambda texts: substr(texts, pos, len, unit), input)
     texts = text_array(input)
     starts, counts = read_on_host(pos, "substr"), read_on_host(len, "substr")
     texts, starts, counts = np.broadcast_arrays(texts, starts, counts)

@@ -11,6 +11,7 @@ from tapegrad.core.primitive.operand import normalize_axes
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.errors import ArgumentError
+from tapegrad.ragged.tensor import elementwise
 from tapegrad.strings.ragged import Ragged, as_tensor
 
 
@@ -20,6 +21,8 @@ def join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
     >>> join(["some", ["word", "words"]], separator=" ").tolist()
     [b'some word', b'some words']
     """
+    if any(isinstance(one, Ragged) for one in inputs):
+        return elementwise(lambda *parts: join(parts, separator), *inputs)
     columns = np.broadcast_arrays(*[text_array(one) for one in inputs])
     between = text_array(separator).item()
     found = np.empty(columns[0].shape, object)

@@ -6,6 +6,7 @@ from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.summary import experimental
 from tapegrad.summary.functions import histogram, image, scalar, text
+from tapegrad.summary.traces import trace_export, trace_off, trace_on
 from tapegrad.summary.writers import (
     SummaryWriter,
     create_file_writer,
@@ -27,6 +28,9 @@ __all__ = [
     "scalar",
     "should_record_summaries",
     "text",
+    "trace_export",
+    "trace_off",
+    "trace_on",
 ]
 
 

@@ -111,9 +111,9 @@ REFUSED_WHEN_READ = [
         "The output_signature needs shape (2,). Element 0 of the generator is shape ().",
     ),
     (
-        lambda: Dataset.from_generator(lambda: [np.zeros(2)], tf.TensorSpec([2])),
+        lambda: Dataset.from_generator(lambda: [np.zeros(2)], tf.TensorSpec([2], "int32")),
         DTypeError,
-        "The output_signature needs float32. Element 0 of the generator is float64.",
+        "The output_signature needs int32. Element 0 of the generator is float64.",
     ),
     (
         lambda: Dataset.from_generator(lambda: [3], (tf.TensorSpec([]), tf.TensorSpec([]))),

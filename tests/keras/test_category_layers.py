@@ -65,7 +65,7 @@ def test_wrong_boundaries_are_refused():
     with pytest.raises(ArgumentError, match="finite values only"):
         Discretization(num_bins=3).adapt(np.array([np.nan]))
     with pytest.raises(ArgumentError, match="output_mode must be"):
-        Discretization([0.0], output_mode="binary")
+        Discretization([0.0], output_mode="binaries")
     with pytest.raises(ArgumentError, match="returns dense tensors"):
         Discretization([0.0], sparse=True)
 

@@ -230,3 +230,206 @@ def test_a_model_with_simple_arguments_is_saved(tmp_path: Path) -> None:
     made = keras.models.load_model(tmp_path / "scaled.keras", custom_objects={"Scaled": Scaled})
 
     np.testing.assert_array_equal(made(X), expected)
+
+
+def test_layers_of_images_take_lists_of_images() -> None:
+    images = [np.full((4, 6, 3), k, "uint8") for k in (2, 4)]
+
+    cropped = layers.CenterCrop(2, 3)(images)
+    scaled = layers.Rescaling(0.5)(images)
+
+    assert cropped.shape == (2, 2, 3, 3)
+    np.testing.assert_array_equal(scaled.numpy()[:, 0, 0, 0], [1, 2])
+
+
+def test_a_config_of_ones_own_gets_the_arguments_of_the_base_class() -> None:
+    class Scaled(layers.Layer):
+        def __init__(self, units: int = 4, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.units = units
+
+        def get_config(self) -> dict[str, Any]:
+            return dict(units=self.units, **super().get_config())
+
+    config = Scaled(3, name="one").get_config()
+
+    assert config["units"] == 3
+    assert Scaled.from_config(config).name == "one"
+
+
+def test_positional_arguments_are_kept_by_the_names_of_the_base_class() -> None:
+    class Named(layers.Dense):
+        def __init__(self, word: str = "", *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.word = word
+
+    config = Named("a", 5, "relu").get_config()
+
+    assert (config["word"], config["units"], config["activation"]) == ("a", 5, "relu")
+    assert Named.from_config(config).units == 5
+    assert "args" not in Named(units=2).get_config()
+
+
+def test_build_takes_more_than_shapes() -> None:
+    class Started(layers.Layer):
+        def build(self, input_shape: Any, start: str) -> None:
+            self.w = self.add_weight(shape=(input_shape[-1],), initializer=start)
+
+        def call(self, x: Any) -> Any:
+            return x * self.w
+
+    layer = Started()
+    layer.build((3,), start="ones")
+    model = keras.Sequential([layer, layers.Dense(1)])
+
+    assert layer.built
+    assert model(X).shape == (20, 1)
+
+
+def test_inner_layers_may_already_be_layers_in_from_config() -> None:
+    layer = layers.Dense(2)
+
+    assert layers.deserialize(layer) is layer
+
+
+def test_generators_of_numpy_arrays_match_smaller_dtypes() -> None:
+    numbers = tf.data.Dataset.from_generator(
+        lambda: [(np.float64(1.5), np.arange(2))],
+        output_types=(tf.float32, tf.int32),
+        output_shapes=((), (None,)),
+    )
+
+    ((x, y),) = numbers
+
+    assert (x.dtype, y.dtype, float(x)) == (tf.float32, tf.int32, 1.5)
+
+
+def test_zeros_of_text_are_empty_texts() -> None:
+    assert tf.zeros([0, 1], tf.string).shape == (0, 1)
+    assert tf.zeros([2], dtype=tf.string).tolist() == [b"", b""]
+
+
+def test_a_loss_of_compile_has_its_old_name() -> None:
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = self.compiled_loss(y, self(x), regularization_losses=self.losses)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+            return {"loss": loss}
+
+    inputs = keras.Input((3,))
+    model = Own(inputs, layers.Dense(1, kernel_initializer="zeros")(inputs))
+    model.compile("sgd", "mse")
+
+    loss = model.fit(X, X[:, :1], batch_size=20, verbose=0).history["loss"][0]
+
+    np.testing.assert_allclose(loss, np.mean(X[:, 0] ** 2), rtol=1e-5)
+
+
+class Column:
+    """What a column of a pandas table has: `iloc`, `to_numpy` and `__array__`."""
+
+    iloc = None
+    shape = (20,)
+
+    def to_numpy(self) -> np.ndarray:
+        return X[:, 0]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return X[:, 0]
+
+
+def test_columns_of_tables_have_one_feature() -> None:
+    inputs = {"a": keras.Input((1,)), "b": keras.Input((1,))}
+    joined = layers.Concatenate()(list(inputs.values()))
+    model = keras.Model(inputs, layers.Dense(1, kernel_initializer="ones")(joined))
+
+    found = model.predict({"a": Column(), "b": Column()}, verbose=0)
+
+    np.testing.assert_allclose(found, 2 * X[:, :1], rtol=1e-5)
+
+
+def test_normalization_without_axes_takes_any_shape() -> None:
+    layer = layers.Normalization(axis=None)
+    layer.adapt(np.array([1.0, 3.0]))
+
+    np.testing.assert_allclose(layer(np.array([[1.0], [5.0]])).numpy(), [[-1.0], [3.0]])
+
+
+def test_normalization_of_the_last_axis_takes_more_axes() -> None:
+    layer = layers.Normalization()
+    layer.adapt(np.array([[0.0, 2.0], [2.0, 6.0]]))
+
+    np.testing.assert_allclose(layer(np.array([[[3.0, 8.0]]])).numpy(), [[[2.0, 2.0]]])
+    with pytest.raises(ShapeError, match=r"with sizes \(2,\) along axis"):
+        layer(np.ones((2, 3)))
+
+
+def test_a_layer_may_allow_one_batch_size_only() -> None:
+    class Tokens(layers.Layer):
+        def call(self, x: Any) -> Any:
+            rows = ops.reshape(x, (100, 3))  # 50 sequences of 2 tokens
+            return ops.reshape(rows * 2, (-1, 2, 3))
+
+    inputs = keras.Input((2, 3))
+    model = keras.Model(inputs, layers.GlobalAveragePooling1D()(Tokens()(inputs)))
+
+    assert model.output_shape == (None, 3)
+    assert model(np.ones((50, 2, 3))).shape == (50, 3)
+
+
+def test_lookups_take_the_old_names_of_modes() -> None:
+    lookup = layers.IntegerLookup(vocabulary=[5, 7], output_mode="binary")
+
+    assert lookup.output_mode == "multi_hot"
+    assert lookup(np.array([[7]])).tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_evaluate_takes_a_loss_of_ones_own_without_training() -> None:
+    class Own(keras.Model):
+        def compute_loss(
+            self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
+        ) -> Any:
+            return tf.reduce_sum(y_pred) * 0 + 3.0
+
+    inputs = keras.Input((3,))
+    model = Own(inputs, layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+
+    assert model.evaluate(X, X[:, :1], verbose=0) == pytest.approx(3.0)
+
+
+def test_tensors_are_converted_to_another_float_dtype() -> None:
+    x = np.eye(2) @ np.linspace(0, 1, 2) * tf.constant(2.0, tf.float64)
+
+    assert tf.convert_to_tensor(x, dtype=tf.float32).dtype == tf.float32
+    assert tf.constant(tf.constant([1, 2]), tf.float32).tolist() == [1.0, 2.0]
+    with pytest.raises(ShapeError, match="Use cast to convert it"):
+        tf.convert_to_tensor(tf.constant([1.5]), tf.int32)
+
+
+def test_models_name_their_inputs() -> None:
+    model = keras.Sequential([keras.Input((3,), name="features"), layers.Dense(1)])
+
+    assert model.input_names == ["features"]
+    assert keras.Model(model.inputs, model.outputs).input_names == ["features"]
+
+
+def test_a_model_of_named_inputs_ignores_other_features() -> None:
+    inputs = {"a": keras.Input((1,)), "b": keras.Input((1,))}
+    model = keras.Model(inputs, inputs["a"] + 2.0 * inputs["b"])
+    one = np.ones((2, 1), "float32")
+
+    found = model({"a": one, "unused": 7 * one, "b": 3 * one})
+
+    assert found.tolist() == [[7.0], [7.0]]
+
+
+def test_patches_take_steps_for_all_axes() -> None:
+    images = np.arange(32.0).reshape(1, 4, 4, 2)
+
+    found = ops.image.extract_patches(images, (2, 2), strides=[1, 2, 2, 1])
+
+    np.testing.assert_array_equal(found, ops.image.extract_patches(images, 2))

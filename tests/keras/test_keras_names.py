@@ -267,10 +267,15 @@ def test_a_progress_bar_shows_averages_at_its_end(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_only_layers_have_another_data_format():
-    keras.backend.set_image_data_format("channels_last")
-    with pytest.raises(ArgumentError, match="Pass data_format='channels_first' to the layers"):
-        keras.config.set_image_data_format("channels_first")
+def test_layers_take_the_default_data_format():
+    keras.backend.set_image_data_format("channels_first")
+    try:
+        assert keras.config.image_data_format() == "channels_first"
+        layer = keras.layers.Conv2D(4, 3)
+        assert layer(np.ones((2, 3, 8, 9), "float32")).shape == (2, 4, 6, 7)
+    finally:
+        keras.config.set_image_data_format("channels_last")
+    assert keras.layers.MaxPooling2D()(np.ones((2, 8, 8, 3), "float32")).shape == (2, 4, 4, 3)
 
 
 def test_blocks_for_devices_and_names():

@@ -303,9 +303,17 @@ def test_what_cannot_be_drawn_says_why(make: Any, words: str) -> None:
 
 
 def test_other_files_and_directions_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"must end in .svg, such as 'm.svg'. Got 'm.png'"):
-        utils.plot_model(chain(), "m.png")
+    with pytest.raises(ArgumentError, match=r"must end in .svg, such as 'm.svg'. Got 'm.txt'"):
+        utils.plot_model(chain(), "m.txt")
     with pytest.raises(ArgumentError, match=r"such as 'h.svg'. Got 'h'"):
         utils.plot_history({"loss": [1.0]}, "h")
     with pytest.raises(ArgumentError, match=r"rankdir must be one of TB, BT, LR, RL. Got 'UP'"):
         utils.plot_model(chain(), None, rankdir="UP")
+
+
+def test_a_picture_asked_for_as_png_is_written_as_svg(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"written as SVG: '.*m.svg' instead of '.*m.png'"):
+        picture = utils.plot_model(chain(), tmp_path / "m.png")
+
+    assert (tmp_path / "m.svg").read_text().strip() == picture.svg
+    assert not (tmp_path / "m.png").exists()

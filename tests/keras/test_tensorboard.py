@@ -340,10 +340,14 @@ def test_no_graph_is_written_where_there_is_none_or_nobody_wants_it(
             {"histogram_freq": -1},
             "histogram_freq must be a number of epochs, or 0 for never. Got -1.",
         ),
-        ({"profile_batch": (2, 4)}, r"does not support profile_batch.*Got \(2, 4\)"),
         ({"embeddings_freq": 1}, "does not support embeddings_freq"),
     ],
 )
 def test_what_is_not_there_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         keras.callbacks.TensorBoard(**options)
+
+
+def test_a_profile_is_not_written_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"no profile for profile_batch=\(2, 4\)"):
+        keras.callbacks.TensorBoard(profile_batch=(2, 4))

@@ -168,7 +168,7 @@ def test_text_and_numbers_do_not_mix():
     with pytest.raises(DTypeError, match="dtype of text"):
         tf.cast([1.0], tf.string)
     with pytest.raises(DTypeError, match="dtype of text"):
-        tf.zeros([2], tf.string)
+        tf.ones([2], tf.string)
     with pytest.raises(ArgumentTypeError, match="not numbers"):
         tf.constant(["a"], tf.float32)
     with pytest.raises(ArgumentTypeError, match="Got int: 1"):

@@ -294,3 +294,23 @@ def test_layers_that_are_trained_on_text_still_learn():
 
     model.fit(TEXTS, TARGETS, verbose=0)
     assert any((a != b).any() for a, b in zip(before, inner.get_weights()))
+
+
+def test_ragged_text_is_looked_up():
+    rows = tf.ragged.constant([["b", "a"], ["b"], []])
+    layer = layers.StringLookup(output_mode="multi_hot")
+    numbers = layers.StringLookup(vocabulary=["a", "b"])
+
+    layer.adapt(rows)
+
+    assert layer.get_vocabulary() == ["[UNK]", "b", "a"]
+    assert layer(rows).tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
+    assert numbers(rows).to_list() == [[2, 1], [2], []]
+
+
+def test_text_gets_an_axis_in_a_functional_model():
+    inputs = keras.Input((), dtype="string")
+    found = layers.StringLookup(vocabulary=VOCABULARY)(keras.ops.expand_dims(inputs, -1))
+    model = keras.Model(inputs, found)
+
+    assert model(tf.constant(["a", "c"])).tolist() == [[1], [3]]

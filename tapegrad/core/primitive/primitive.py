@@ -317,6 +317,7 @@ def _with_params(primitive: Primitive, params: dict[str, Any]) -> Callable[..., 
         return bind_any(primitive, args, params)
 
     call.__name__ = primitive.name
+    call.primitive = primitive  # type: ignore[attr-defined]  # as functions of primitives have it
     return call
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +39,9 @@ class TensorBoard(Callback):
             `update_freq` selects batches, of batches.
         update_freq: "epoch", "batch", or the number of batches between two writes. Metrics are
             read one write later, so that training does not wait for them.
-        profile_batch, embeddings_freq, embeddings_metadata: not supported; a value other than the
-            default raises an error.
+        profile_batch: accepted with a warning; no profile is written.
+        embeddings_freq, embeddings_metadata: not supported; a value other than the default raises
+            an error.
 
     >>> TensorBoard("runs/1", update_freq=100).log_dir
     'runs/1'
@@ -58,7 +60,12 @@ class TensorBoard(Callback):
         embeddings_metadata: Any = None,
     ) -> None:
         super().__init__()
-        _check_is_off("profile_batch", profile_batch, "Use a profiler such as nsys.")
+        if profile_batch:
+            warnings.warn(
+                f"TensorBoard writes no profile for profile_batch={profile_batch!r}. Use a "
+                "profiler such as nsys.",
+                stacklevel=2,
+            )
         _check_is_off(
             "embeddings_freq", embeddings_freq, "Embeddings are written with the weights."
         )

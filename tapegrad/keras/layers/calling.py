@@ -81,7 +81,7 @@ def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(build)
     def run(layer: Any, *args: Any, **kwargs: Any) -> None:
-        for shape in (*args, *kwargs.values()):
+        for shape in [*args, *kwargs.values()][:1]:  # a build of one's own may take more
             if isinstance(shape, int | str):
                 raise ArgumentTypeError(
                     f"build() of layer {_named(layer)} takes the shape of the input, such as "
@@ -106,15 +106,23 @@ def no_attribute(layer: Any, name: str) -> AttributeError:
     return AttributeError(f"{type(layer).__name__} has no attribute {name!r}.{hint}")
 
 
-def numbers_as_tensors(args: Sequence[Any]) -> Sequence[Any]:
-    """Return the arguments of a call with a list of numbers as a tensor; others are unchanged."""
+def lists_as_tensors(args: Sequence[Any], is_batch: bool) -> Sequence[Any]:
+    """Return the arguments of a call with a list of numbers as a tensor; others are unchanged.
+
+    With `is_batch`, a list of arrays is a batch, too, as for layers that take one input only.
+    """
     first = args[0] if args else None
     if not isinstance(first, list | tuple) or not first:
         return args
     leaves = nest.flatten(first)
-    if not all(isinstance(leaf, Real) and not hasattr(leaf, "shape") for leaf in leaves):
+    are_arrays = is_batch and all(hasattr(leaf, "shape") for leaf in leaves)
+    if not are_arrays and not all(_is_number(leaf) for leaf in leaves):
         return args
     return (to_tensor(first), *args[1:])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not hasattr(value, "shape")
 
 
 def check_tensors(layer: Any, args: Sequence[Any]) -> None:

@@ -50,6 +50,10 @@ def checked_salt(salt: Any) -> tuple[int, int] | None:
     return int(pair[0]), int(pair[1])
 
 
+OLD_MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
+"""Modes by their names before Keras 3."""
+
+
 class CategoryLayer(Layer):
     """Base class: subclasses compute category numbers, which are returned in the output mode.
 
@@ -60,6 +64,7 @@ class CategoryLayer(Layer):
     takes_text = True
 
     def __init__(self, output_mode: str, sparse: bool, **kwargs: Any) -> None:
+        output_mode = OLD_MODES.get(output_mode, output_mode)
         if output_mode == "int" and str(kwargs.get("dtype", "")).startswith(("int", "uint")):
             kwargs["dtype"] = None  # numbers are int64, and weights do not exist
         super().__init__(**kwargs)

@@ -31,6 +31,7 @@ _MODES = {"horizontal": (1,), "vertical": (0,), "horizontal_and_vertical": (1, 0
 class ImageLayer(RandomLayer):
     """Base class of layers that take an image or a batch of images."""
 
+    takes_lists_as_batches = True
     supports_masking = False
 
     def __init__(

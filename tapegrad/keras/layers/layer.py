@@ -20,15 +20,20 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
-from tapegrad.keras.configured import Configured, accepted, keeps_objects
+from tapegrad.keras.configured import (
+    Configured,
+    accepted,
+    arguments_of_base,
+    keeps_objects,
+)
 from tapegrad.keras.layers.attribute_tracking import Gathered, Holder
 from tapegrad.keras.layers.calling import (
     NOT_BUILT,
     built_afterwards,
     call_spec,
     check_tensors,
+    lists_as_tensors,
     no_attribute,
-    numbers_as_tensors,
     raise_in_layer,
     shape_of,
     shapes_for,
@@ -68,6 +73,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
 
     An integer input times a float32 weight would otherwise promote to float64.
     """
+
+    takes_lists_as_batches = False
+    """Whether a list of arrays is one batch, for layers that take no list of inputs."""
 
     takes_text = False
     """Whether `text_inputs` converts the arguments of a call, e.g. lists of text."""
@@ -295,9 +303,15 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         return self.dtype_policy.compute_dtype
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments of this layer, its name included."""
+        """Return the constructor arguments of this layer, its name included.
+
+        A class that defines its own `get_config` gets only those that its base class takes.
+        """
         config = super().get_config()
         config.pop("kwargs", None)
+        if not type(self).get_config.__module__.startswith("tapegrad."):
+            known = arguments_of_base(type(self))
+            config = {name: value for name, value in config.items() if name in known}
         has_dtype = config.get("dtype") is not None
         if not has_dtype and (keeps_objects.get() or self.dtype_policy.name != "float32"):
             # The global policy may be another one when the config is read.
@@ -372,7 +386,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
                 return call_symbolically(self, args, {**kwargs, **more})
             if self.takes_text:
                 args = self.text_inputs(args)
-            args = nest.map_structure(self._as_input, numbers_as_tensors(args))
+            args = nest.map_structure(
+                self._as_input, lists_as_tensors(args, self.takes_lists_as_batches)
+            )
             check_tensors(self, args)
             kwargs = {name: self._as_input(value) if _is_array(value) else value
                       for name, value in kwargs.items()}  # fmt: skip
@@ -527,7 +543,9 @@ def _common_shape(one: _Shape, other: _Shape) -> Shape:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") and not _is_tensor(value)
+    # Ragged and sparse tensors answer calls of functions themselves.
+    is_other = hasattr(type(value), "called_later")
+    return hasattr(value, "__array__") and not is_other and not _is_tensor(value)
 
 
 def _is_tensor(value: Any) -> bool:

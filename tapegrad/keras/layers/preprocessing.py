@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -25,6 +25,7 @@ from tapegrad.ops.shape.functions import expand_dims, reshape, squeeze
 class _Scaling(Layer):
     """Base class of layers that scale their input by numbers or arrays."""
 
+    takes_lists_as_batches = True
     supports_masking = True
 
     def get_config(self) -> dict[str, Any]:
@@ -85,9 +86,9 @@ class Normalization(_Scaling):
 
     def build(self, input_shape: Any) -> None:
         who = self._title
-        self._kept = normalize_axes(self.axis, len(input_shape), who)
-        self._sizes = tuple(input_shape[axis] for axis in self._kept)
-        self._shape = [n if k in self._kept else 1 for k, n in enumerate(input_shape)]
+        kept = normalize_axes(self.axis, len(input_shape), who)
+        self._sizes = tuple(input_shape[axis] for axis in kept)
+        self._shape = [n if k in kept else 1 for k, n in enumerate(input_shape)]
         if self.input_mean is None:
             self.adapt_mean = self._state("mean", self._sizes, "zeros")
             self.adapt_variance = self._state("variance", self._sizes, "ones")
@@ -118,8 +119,9 @@ class Normalization(_Scaling):
             if not self.built:
                 self.build(x.shape)
                 self.built = True
-            x = in_dtype(self._checked(x), self.dtype)
-            others = [k for k in range(len(x.shape)) if k not in self._kept]
+            kept = self._kept_axes(x.shape)
+            x = in_dtype(x, self.dtype)
+            others = [k for k in range(len(x.shape)) if k not in kept]
             here, spread = reduce_mean(x, others), reduce_variance(x, others)
             size = prod(x.shape[k] for k in others)
             count += size
@@ -134,20 +136,27 @@ class Normalization(_Scaling):
         places = (self.adapt_mean, self.adapt_variance, self.count)
         assign_together(places, (mean, variance, count))
 
-    def _checked(self, x: Any) -> Any:
-        shape = tuple(x.shape)
-        if len(shape) != len(self._shape) or tuple(shape[k] for k in self._kept) != self._sizes:
+    def _kept_axes(self, shape: Any) -> Sequence[int]:
+        """Return the axes that have means of their own, in inputs of any number of dimensions."""
+        kept: Sequence[int] = ()
+        if len(shape) >= len(self._sizes):
+            kept = normalize_axes(self.axis, len(shape), self._title)
+        if tuple(shape[k] for k in kept) != self._sizes:
             raise ShapeError(
                 f"{self._title} was built for inputs with sizes "
-                f"{self._sizes} along axis {self.axis}. Got shape {shape}."
+                f"{self._sizes} along axis {self.axis}. Got shape {tuple(shape)}."
             )
-        return x
+        return kept
 
     def call(self, inputs: Any) -> Any:
+        kept = self._kept_axes(inputs.shape)
         # In the weight dtype: with large means, half precision would lose the difference.
-        x = in_dtype(self._checked(inputs), self.dtype)
+        x = in_dtype(inputs, self.dtype)
         with device(x.device):
             mean, variance = self.mean, self.variance
+        if len(x.shape) != len(self._shape):
+            shape = [n if k in kept else 1 for k, n in enumerate(x.shape)]
+            mean, variance = reshape(mean, shape), reshape(variance, shape)
         scale = maximum(sqrt(variance), 1e-7)
         y = x * scale + mean if self.invert else (x - mean) / scale
         return in_dtype(y, self.compute_dtype)

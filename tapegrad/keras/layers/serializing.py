@@ -27,10 +27,14 @@ def serialize(layer: Any) -> Any:
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
     """Create a layer from the result of `serialize`; `custom_objects` are searched first.
 
+    A layer is returned as it is: the `from_config` of a class gets its inner layers ready.
+
     >>> from tapegrad.keras.layers.core import Dense
     >>> deserialize(serialize(Dense(3))).units
     3
     """
+    if isinstance(config, Layer):
+        return config
     if not isinstance(config, Mapping) or not {"class_name", "config"} <= config.keys():
         raise ArgumentError(
             "deserialize() takes the result of serialize(), a mapping with 'class_name' and "

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.keras.config import image_data_format
 from tapegrad.keras.layers.layer import Layer
 
 Shape = tuple[int | None, ...]
@@ -58,9 +59,9 @@ def padding_kind(layer: Layer, padding: Any, allowed: Sequence[str] = ("valid", 
 
 
 def channels_format(layer: Layer, data_format: Any) -> str:
-    """Return 'channels_last' (the default for None) or 'channels_first'."""
+    """Return 'channels_last' or 'channels_first'; None is the default of `keras.config`."""
     if data_format is None:
-        return _LAST
+        return image_data_format()
     if data_format not in (_LAST, _FIRST):
         raise ArgumentError(
             f"{type(layer).__name__} takes data_format {_LAST!r} or {_FIRST!r}. "

@@ -12,15 +12,14 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
 from tapegrad.io.files import read_file
-from tapegrad.keras.layers.category_layers import CategoryLayer, checked_salt
+from tapegrad.keras.layers.category_layers import OLD_MODES, CategoryLayer, checked_salt
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import constant
 from tapegrad.strings.fingerprints import farm_hash, sip_hash
-from tapegrad.strings.ragged import Ragged
+from tapegrad.strings.ragged import Ragged, as_tensor
 
 Texts = StringTensor | Ragged
-_OLD_NAMES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 _DROPPED = -1
 """The position of masked texts, which counts leave out."""
 
@@ -55,7 +54,7 @@ class StringLookup(CategoryLayer):
         salt: Any = None,
         **kwargs: Any,
     ) -> None:
-        mode = _OLD_NAMES.get(output_mode, output_mode)
+        mode = OLD_MODES.get(output_mode, output_mode)
         if str(kwargs.get("dtype", "")) == "string":
             kwargs["dtype"] = None  # the only dtype of text
         super().__init__(mode, sparse, **kwargs)
@@ -221,7 +220,7 @@ class StringLookup(CategoryLayer):
             return self._texts_at(inputs)
         if isinstance(inputs, Ragged):
             flat = self._positions(text_array(inputs.flat_values))
-            rows = Ragged(flat, inputs.row_lengths().tolist())
+            rows = inputs.with_flat_values(as_tensor(flat))
             return rows if self.output_mode == "int" else self._in_mode(rows.to_tensor(_DROPPED))
         if not isinstance(inputs, StringTensor):
             raise ArgumentTypeError(f"{self._title} takes text. Got {inputs.dtype.name}.")
@@ -280,6 +279,9 @@ def batches_of_text(data: Any, steps: int | None = None) -> Iterator[Any]:
     >>> [batch.shape for batch in batches_of_text(["a", "b"])]
     [(2, 1)]
     """
+    if isinstance(data, Ragged):
+        yield data
+        return
     if isinstance(data, list | tuple | str) or hasattr(data, "__array__"):
         texts = text_array(data)
         yield texts.reshape(-1, 1) if texts.ndim <= 1 else texts

@@ -130,7 +130,7 @@ class StreamBatches:
     ) -> None:
         self._source, self._class_weight = source, class_weight
         self._shuffle = shuffle and isinstance(source, PyDataset)
-        self._is_once = iter(source) is source
+        self._is_once = not repeats(source) and iter(source) is source
 
     @property
     def steps(self) -> int | None:
@@ -159,9 +159,10 @@ class StreamBatches:
 
     def _begin(self, seed: int | None) -> None:
         self.seed, source = seed, self._source
-        self._reading = (
-            source.in_order(_shuffled(seed, len(source))) if self._shuffle else iter(source)
-        )
+        if self._shuffle:
+            self._reading = source.in_order(_shuffled(seed, len(source)))
+        else:
+            self._reading = source.in_order(range(len(source))) if repeats(source) else iter(source)
 
     def _batches(self) -> Iterator[Batch]:
         for data in self._reading:
@@ -175,6 +176,11 @@ class StreamBatches:
     def is_once(self) -> bool:
         """Whether the data can be iterated only once, as a generator."""
         return self._is_once
+
+
+def repeats(source: Any) -> bool:
+    """Whether iteration over this data never ends, so that an epoch is one pass by index."""
+    return isinstance(source, PyDataset) and source.repeats
 
 
 class ReplayedIterator:
@@ -241,9 +247,14 @@ def batches_of(
 def as_arrays(value: Any) -> Any:
     """Convert nested lists of Python numbers to one array; return other values unchanged.
 
+    A column of a pandas table becomes an array with one column, and a table a matrix.
+
     >>> as_arrays([[1, 2], [3, 4]]).shape
     (2, 2)
     """
+    if hasattr(value, "to_numpy") and hasattr(value, "iloc"):
+        table = value.to_numpy()
+        return table[:, None] if table.ndim == 1 else table
     if isinstance(value, dict):
         return {name: as_arrays(one) for name, one in value.items()}
     if is_list_of_text(value):

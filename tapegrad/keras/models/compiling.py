@@ -159,6 +159,19 @@ class Compiled:
             )
         return total
 
+    def compiled_loss(
+        self,
+        y: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        regularization_losses: Any = None,
+    ) -> Any:
+        """Return `compute_loss(None, y, y_pred, sample_weight)`, a name from before Keras 3.
+
+        `regularization_losses` is ignored: the losses that layers added are always included.
+        """
+        return self.compute_loss(None, y, y_pred, sample_weight)
+
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Logs:
         """Update the metrics with a batch, and return all of them by name."""
         given = [one for one in (self._compiled, self._weighted) if one is not None and one.given]

@@ -112,6 +112,8 @@ class Functional(Model):
                     f"Missing: {missing}."
                 )
             given = [inputs[x.name] for x in self.inputs]
+        elif isinstance(inputs, dict) and self.input.keys() <= inputs.keys():
+            given = nest.flatten({key: inputs[key] for key in self.input})  # others are not used
         else:
             given = nest.flatten(inputs)
         if len(given) != len(self.inputs):

@@ -93,6 +93,11 @@ class Model(Trainer, Layer):
         """The names of the outputs, or None if they are unknown before the first call."""
         return None if self._network is None else self._network.output_names
 
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs of a functional or Sequential model."""
+        return [x.name for x in self.inputs]
+
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor; the layers of the model cast it to their dtypes."""
         is_ours = isinstance(value, Tensor | Variable) or is_batched(value)

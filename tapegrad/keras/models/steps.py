@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -18,6 +20,13 @@ from tapegrad.program.function_decorator import function
 
 _OVER = object()
 """Marks a finished pass, whose losses were tensors of a recording and must not be read."""
+
+
+@cache
+def _takes_training(compute_loss: Callable[..., Any]) -> bool:
+    """Whether a `compute_loss` of one's own takes `training`."""
+    parameters = inspect.signature(compute_loss).parameters.values()
+    return any(one.name == "training" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 class Steps(Compiled):
@@ -77,7 +86,8 @@ class Steps(Compiled):
         """Evaluate a batch; return the metrics."""
         x, y, sample_weight = unpack(data)
         y_pred = self(x, training=False)  # type: ignore[operator]
-        self._track(self.compute_loss(x, y, y_pred, sample_weight, training=False), x)
+        mode = {"training": False} if _takes_training(type(self).compute_loss) else {}
+        self._track(self.compute_loss(x, y, y_pred, sample_weight, **mode), x)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def predict_step(self, data: Any) -> Any:

@@ -18,7 +18,13 @@ from tapegrad.keras.models.arguments import (
     is_due,
     split,
 )
-from tapegrad.keras.models.batches import ArrayBatches, ReplayedIterator, as_arrays, batches_of
+from tapegrad.keras.models.batches import (
+    ArrayBatches,
+    ReplayedIterator,
+    as_arrays,
+    batches_of,
+    repeats,
+)
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.position import Position
@@ -67,7 +73,7 @@ class Trainer(Steps):
             x, y, sample_weight = as_arrays(x), as_arrays(y), as_arrays(sample_weight)
             parts = split(x, y, sample_weight, validation_split)
             (x, y, sample_weight), validation_data = parts
-        if isinstance(validation_data, Iterator):
+        if isinstance(validation_data, Iterator) and not repeats(validation_data):
             validation_data = ReplayedIterator(validation_data)
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)

@@ -246,6 +246,8 @@ def _two(what: str, value: Any) -> tuple[int, int]:
     found = check_wholes(what, value, "keras.ops.image.extract_patches")
     if len(found) == 1:
         return found * 2
+    if len(found) == 4 and found[0] == found[3] == 1:
+        return found[1], found[2]  # also for the axes of batch and channels, as in tf.image
     if len(found) != 2:
         raise ArgumentError(
             f"keras.ops.image.extract_patches needs {what} of one or two numbers. Got {found}."

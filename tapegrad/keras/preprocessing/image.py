@@ -1,5 +1,6 @@
 """keras.preprocessing.image: images as arrays, as Pillow's images and as files."""
 
+from tapegrad.keras.preprocessing.image_generator import ImageDataGenerator
 from tapegrad.keras.utils.images import (
     array_to_img,
     img_to_array,
@@ -8,4 +9,11 @@ from tapegrad.keras.utils.images import (
     smart_resize,
 )
 
-__all__ = ["array_to_img", "img_to_array", "load_img", "save_img", "smart_resize"]
+__all__ = [
+    "ImageDataGenerator",
+    "array_to_img",
+    "img_to_array",
+    "load_img",
+    "save_img",
+    "smart_resize",
+]

@@ -141,7 +141,7 @@ class Checkpoint:
             },
             "aliases": tracked.aliases,
         }
-        write_tensors(_file_of(file_prefix), variables, {_STATE: json.dumps(state)})
+        write_tensors(file_of(file_prefix), variables, {_STATE: json.dumps(state)})
         return os.fspath(file_prefix)
 
     def read(self, save_path: StrPath, options: Any = None) -> CheckpointStatus:
@@ -150,7 +150,7 @@ class Checkpoint:
         If shapes or dtypes differ, nothing is changed. Names may be missing on either side: check
         the returned status.
         """
-        restoration = Restoration(_file_of(save_path), _state_in)
+        restoration = Restoration(file_of(save_path), _state_in)
         restoration.run(vars(self))
         return _status(save_path, restoration)
 
@@ -179,7 +179,7 @@ class Checkpoint:
         """
         if save_path is None:
             return CheckpointStatus(None, [], [])
-        restoration = Restoration(_file_of(save_path), _state_in)
+        restoration = Restoration(file_of(save_path), _state_in)
         restoration.run(vars(self))
         if self in _restorations:
             _restorations[self].stop_waiting()
@@ -246,7 +246,8 @@ def _state_in(file: TensorFile) -> dict[str, Any]:
     return dict(state)
 
 
-def _file_of(path: StrPath) -> str:
+def file_of(path: StrPath) -> str:
+    """Return the name of the file of a checkpoint."""
     name = os.fspath(path)
     return name if name.endswith(_SUFFIX) else name + _SUFFIX
 
@@ -275,7 +276,7 @@ def _listed(folder: StrPath, filename: str = _LIST) -> list[str]:
             f"{os.fspath(path)!r} is not a list of checkpoints as tapegrad writes it. Delete it: "
             "the checkpoints are then found by their numbers."
         ) from error
-    return [name for name in names if os.path.exists(_file_of(os.path.join(folder, name)))]
+    return [name for name in names if os.path.exists(file_of(os.path.join(folder, name)))]
 
 
 def _numbered_files(folder: StrPath) -> list[str]:

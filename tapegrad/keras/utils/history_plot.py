@@ -13,10 +13,10 @@ from tapegrad.keras.callbacks.history import History
 from tapegrad.keras.utils.picture import (
     FONT,
     Picture,
-    check_path,
     finish,
     hint,
     length_of,
+    svg_path,
     tag,
     text,
 )
@@ -57,7 +57,7 @@ def plot_history(
     >>> "loss, validation, epoch 3: 0.5" in plot_history(curves, to_file=None).svg
     True
     """
-    check_path(to_file)
+    path = svg_path(to_file)
     if columns < 1:
         raise ArgumentError(f"columns must be positive. Got {columns!r}.")
     values = history.history if isinstance(history, History) else history
@@ -77,8 +77,8 @@ def plot_history(
     width = max(width, _MARGIN * 2 + length_of(words, 16))
     group = tag("g", "\n".join(parts), class_="tapegrad-curves")
     picture = finish(width, height + _MARGIN, _STYLE, words, [group])
-    if to_file is not None:
-        picture.save(to_file)
+    if path is not None:
+        picture.save(path)
     return picture
 
 

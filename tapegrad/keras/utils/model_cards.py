@@ -95,7 +95,7 @@ def cards_of(boxes: Sequence[Box], shown: Shown) -> list[Card]:
 def _card(box: Box, shown: Shown, shared: str) -> Card:
     every = Shown(*[True] * 5)
     tooltip = [box.kind, *[f"{word}: {value}" for word, value in _rows(box, every, shared)]]
-    if box.layer is not None:
+    if box.layer is not None and box.layer.built:
         tooltip.append(f"weights: {box.layer.count_params():,}")
     return Card(_kind(box), box.kind, tuple(_rows(box, shown, shared)), "\n".join(tooltip))
 

@@ -12,10 +12,10 @@ from tapegrad.keras.utils.model_graph import Box, boxes_of, can_be_drawn
 from tapegrad.keras.utils.picture import (
     FONT,
     Picture,
-    check_path,
     finish,
     hint,
     length_of,
+    svg_path,
     tag,
     text,
 )
@@ -81,7 +81,7 @@ def plot_model(
     >>> plot_model(model, to_file=None, show_shapes=True).svg.count(">(None, 4)<")
     2
     """
-    check_path(to_file)
+    path = svg_path(to_file)
     if rankdir not in _DIRECTIONS:
         raise ArgumentError(f"rankdir must be one of {', '.join(_DIRECTIONS)}. Got {rankdir!r}.")
     shown = Shown(show_shapes, show_dtype, show_layer_names, show_layer_activations, show_trainable)
@@ -97,8 +97,8 @@ def plot_model(
     parts = [_MARKER, text(words, _MARGIN, 30, "head"), *legend, network.drawn(x, _HEADER)]
     group = tag("g", "\n".join(parts), class_="tapegrad-model")
     picture = finish(width, _HEADER + network.height + _MARGIN, _STYLE, words, [group])
-    if to_file is not None:
-        picture.save(to_file)
+    if path is not None:
+        picture.save(path)
     return picture
 
 

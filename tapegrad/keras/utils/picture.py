@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tapegrad.errors import ArgumentError
 FONT = 'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 """A monospaced font, so that the width of a text is known."""
 _LETTER = 0.61
+_OTHER_FORMATS = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".ps", ".webp")
 
 
 class Picture:
@@ -35,20 +37,32 @@ class Picture:
         return f"<Picture in SVG, {len(self.svg):,} characters>"
 
 
-def check_path(to_file: Any) -> None:
-    """Raise an error unless a path is None or ends in .svg.
+def svg_path(to_file: Any) -> Path | None:
+    """Return the path to write a picture to, or None for None.
 
-    >>> check_path("model.png")
+    Programs written for other libraries ask for PNG or PDF files. They get an SVG file of the same
+    name, with a warning.
+
+    >>> svg_path("model.txt")
     Traceback (most recent call last):
     tapegrad.errors.ArgumentError: Pictures are written as SVG, which browsers display. The path \
-must end in .svg, such as 'model.svg'. Got 'model.png'.
+must end in .svg, such as 'model.svg'. Got 'model.txt'.
     """
-    if to_file is not None and Path(to_file).suffix.lower() != ".svg":
+    if to_file is None:
+        return None
+    path = Path(to_file)
+    if path.suffix.lower() == ".svg":
+        return path
+    instead = path.with_suffix(".svg")
+    if path.suffix.lower() not in _OTHER_FORMATS:
         raise ArgumentError(
             "Pictures are written as SVG, which browsers display. The path must end in .svg, "
-            "such as "
-            f"{str(Path(to_file).with_suffix('.svg'))!r}. Got {str(to_file)!r}."
+            f"such as {str(instead)!r}. Got {str(to_file)!r}."
         )
+    warnings.warn(
+        f"Pictures are written as SVG: {str(instead)!r} instead of {str(to_file)!r}.", stacklevel=3
+    )
+    return instead
 
 
 def finish(width: float, height: float, style: str, label: str, parts: list[str]) -> Picture:

@@ -153,7 +153,10 @@ def as_view(part: Any, base: Any, kind: View, how: Any) -> Any:
     """Make the tensor `part` a view of `base`, and return it."""
     if part is base:
         return part
-    part.view_of = (base, kind, how)
+    try:
+        part.view_of = (base, kind, how)
+    except AttributeError:
+        return part  # text is never written in place
     try:
         known = base.views
     except AttributeError:

@@ -43,7 +43,9 @@ def _resolve_shape(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, 
         if known and size % known == 0:
             return tuple(size // known if n == -1 else n for n in wanted)
     if wanted.count(-1) or math.prod(wanted) != size:
-        raise ShapeError(f"reshape cannot turn shape {old} ({size} elements) into {wanted}.")
+        error = ShapeError(f"reshape cannot turn shape {old} ({size} elements) into {wanted}.")
+        error.elements = size, math.prod(wanted)
+        raise error
     return wanted
 
 
