@@ -277,7 +277,8 @@ if TYPE_CHECKING:
     from tapegrad.ragged import RaggedTensor
     from tapegrad.sparse import SparseTensor
 
-__version__ = "0.1.0"
+# The year and the month: scripts that ask for version 2 or newer of TensorFlow accept it.
+__version__ = "2026.11.0"
 
 newaxis = None
 pi = 3.141592653589793

@@ -58,7 +58,6 @@ ABSENT = {
     "TypeSpec": "Use tapegrad.TensorSpec.",
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
-    "as_string": "Use tapegrad.strings.as_string.",
     "compat.v1": _SESSIONS,
     "distribute.NcclAllReduce": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
@@ -104,7 +103,16 @@ RULES = {
         "Saved models have a format of their own; use tapegrad.saved_model.save and "
         "tapegrad.saved_model.load."
     ),
+    "autograph.*": "Use tapegrad.autograph.to_code to see what becomes of a function.",
+    "ragged.*": (
+        "tapegrad.ragged has constant, boolean_mask, map_flat_values, range, stack and more; "
+        "RaggedTensor.to_tensor makes a padded tensor, and row_splits has the bounds of rows."
+    ),
     "ragged_*": _RAGGED,
+    "sparse.*": (
+        "tapegrad.sparse has the constructors, conversions, sums and products of sparse tensors; "
+        "tapegrad.sparse.to_dense makes a tensor for everything else."
+    ),
     "IndexedSlicesSpec": _SPECS,
     "TensorArraySpec": _SPECS,
     "type_spec_from_value": _SPECS,

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.absent import absence as _absence
 from tapegrad.autograph import experimental
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentTypeError
@@ -58,3 +59,7 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("autograph", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 
 __all__ = ["do_not_convert", "set_loop_options"]
@@ -35,3 +36,7 @@ def set_loop_options(
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("autograph.experimental", name)

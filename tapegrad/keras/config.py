@@ -152,6 +152,7 @@ def is_nnx_enabled() -> bool:
     """
     return False
 
+
 _data_format = ["channels_last"]
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.strings import is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError
@@ -104,3 +105,7 @@ def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("ragged", name)

@@ -1,5 +1,8 @@
 """TensorFlow's `tf.sparse`: tensors that hold only the entries that are not zero."""
 
+from typing import Any
+
+from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.sparse.functions import (
     add,
@@ -44,3 +47,7 @@ __all__ = [
 ]
 
 _check_calls(globals(), __all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _absence("sparse", name)

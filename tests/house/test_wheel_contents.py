@@ -23,7 +23,7 @@ GOOD = [
     "tapegrad_cupy/py.typed",
     "tapegrad_numpy/__init__.py",
     "tapegrad_numpy/py.typed",
-    "tapegrad-0.1.0.dist-info/METADATA",
+    "tapegrad-2026.11.0.dist-info/METADATA",
 ]
 
 
