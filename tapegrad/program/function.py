@@ -66,13 +66,11 @@ from tapegrad.program.record.effects import attempt_after, silence, without_effe
 from tapegrad.program.record.methods import Method
 from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
-from tapegrad.program.record.signature import Parameters, check_specs, fitted_to, specs_of
+from tapegrad.program.record.signature import Parameters, check_specs, fitted_to, keep_specs
 from tapegrad.program.recorded_call import RecordedCall
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
-MOST_SPECS = 16
-"""So many signatures of recorded calls are kept, for `saved_model.save`."""
 
 
 class Function:
@@ -577,8 +575,7 @@ class Function:
     def _note_recording(self, args: Args, kwargs: Kwargs, key: Any, tape_key: Any = None) -> None:
         """Remember why a call is recorded, and warn if that happens often."""
         under_tapes = tape_key is not None
-        if len(self.recorded_specs) < MOST_SPECS:
-            self.recorded_specs[key] = specs_of(args, kwargs)
+        keep_specs(self.recorded_specs, key, args, kwargs)
         cache: ProgramCache[Any] = self._forward_backward if under_tapes else self._entries
         special: ProgramCache[Any] = self._first_under_tapes if under_tapes else self._first
         now = tape_key if under_tapes else key

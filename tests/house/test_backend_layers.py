@@ -40,6 +40,10 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("loops",),
         ("autograph",),
         ("families",),
+        ("concrete", "eager_mode", "explanation", "graph_mode", "memory_budget"),
+        ("host_call",),
+        ("function",),
+        ("saved",),
     ),
 }
 

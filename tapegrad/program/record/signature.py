@@ -126,6 +126,16 @@ class TensorSpec:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
 
 
+MOST_SPECS = 16
+"""So many signatures of recorded calls are kept, for `saved_model.save`."""
+
+
+def keep_specs(known: dict[Any, Any], key: Any, args: Any, kwargs: Any) -> None:
+    """Add the signature of a recorded call to the known ones, unless there are many."""
+    if len(known) < MOST_SPECS:
+        known[key] = specs_of(args, kwargs)
+
+
 def specs_of(args: Any, kwargs: Any) -> Any:
     """Return arguments with a TensorSpec in the place of each tensor and array."""
 
