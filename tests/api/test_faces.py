@@ -179,7 +179,7 @@ def test_losses_metrics_and_initializers_are_found_where_tensorflow_has_them_too
     assert tf.losses.MeanSquaredError is tf.keras.losses.MeanSquaredError
     assert tf.metrics.Mean is tf.keras.metrics.Mean
     assert tf.initializers.GlorotUniform is tf.keras.initializers.GlorotUniform
-    with pytest.raises(AttributeError, match="no attribute 'MeanSquaredEror'"):
+    with pytest.raises(AttributeError, match="Did you mean 'MeanSquaredError'"):
         tf.losses.MeanSquaredEror  # noqa: B018
     assert not hasattr(tf.losses, "__path__")  # it is no package
 

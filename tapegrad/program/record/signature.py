@@ -130,10 +130,18 @@ MOST_SPECS = 16
 """So many signatures of recorded calls are kept, for `saved_model.save`."""
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
 def keep_specs(known: dict[Any, Any], key: Any, args: Any, kwargs: Any) -> None:
-    """Add the signature of a recorded call to the known ones, unless there are many."""
+    """Add the signature of a recorded call to the known ones, unless there are many.
+
+    Calls with other objects are left out, because a function must not keep these alive.
+    """
     if len(known) < MOST_SPECS:
-        known[key] = specs_of(args, kwargs)
+        specs = specs_of(args, kwargs)
+        if all(isinstance(one, (TensorSpec, *_PLAIN)) for one in nest.flatten(specs)):
+            known[key] = specs
 
 
 def specs_of(args: Any, kwargs: Any) -> Any:
