@@ -63,7 +63,12 @@ PARTS: dict[str, Part] = {
     # Every recorded sequence of launches is compared with the call that it was recorded from.
     "engine": Part(("tests/gpu",), {"TAPEGRAD_CHECK_REPLAYS": "1", **_ALL_CASES}),
     "tape": Part(("tests/api", *PROGRAM_TESTS), _ON_CUDA, FILES_ON_THE_HOST),
-    "training": Part(("tests/keras", "tests/data"), _ON_CUDA),
+    # Real Keras needs an environment of its own: ci/keras.sh.
+    "training": Part(
+        ("tests/keras", "tests/data"),
+        _ON_CUDA,
+        ("tests/keras/test_real_keras.py", "tests/keras/test_real_keras_data.py"),
+    ),
     "examples": Part(("tests/examples", "tests/full"), _ON_CUDA),
     "numpy": Part(("tests/numpy",), _ON_CUDA),
     "scipy": Part(("tests/scipy",), _ON_CUDA),

@@ -135,14 +135,19 @@ def to_tensors(element: Any, like: Any) -> Any:
     hosts: list[np.ndarray] = []
 
     def note(leaf: Any) -> None:
-        if isinstance(leaf, np.ndarray):
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind != "O":
             hosts.append(leaf)
 
     mapped(note, element)
-    placed = iter(host.place_together(hosts, like))
-    return mapped(
-        lambda leaf: wrap(next(placed)) if isinstance(leaf, np.ndarray) else leaf, element
-    )
+    placed = iter(host.place_together(hosts, like) if hosts else ())
+
+    def to_tensor(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        # Text stays on the host.
+        return StringTensor(leaf) if leaf.dtype.kind == "O" else wrap(next(placed))
+
+    return mapped(to_tensor, element)
 
 
 def to_host_tensors(element: Any) -> Any:
