@@ -105,7 +105,7 @@ def _is_read_by_user() -> bool:
 def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     """Whether a result shares memory with an operand."""
     owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any(id(_owner(result)) in owners for result in results)
+    return any([id(_owner(result)) in owners for result in results])
 
 
 def _origin() -> tuple[str, str]:
@@ -123,6 +123,8 @@ _HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Functi
 
 def _owner(array: Any) -> Any:
     """Return the owner of an array's memory: a device allocation, or the base array."""
+    if type(array) is np.ndarray and array.base is None:  # most arrays
+        return array
     if isinstance(array, np.generic):  # a NumPy scalar, which shares no memory
         return array
     if not isinstance(array, np.ndarray):
@@ -347,13 +349,13 @@ class Recording:
         arrays = [o.array if type(o) is Recorded else o for o in operands]
         real = [array for array in arrays if type(array) not in NUMBERS]
         array_type = type(real[0])
-        if any(type(array) is not array_type for array in real):
+        if any([type(array) is not array_type for array in real]):
             refuse_mixed_devices(primitive.name, real)
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, tuple | list)
         results = tuple(result) if many else (result,)
-        values = tuple(self.value_of(array) for array in results)
-        given = tuple(self._operand(o) for o in operands)
+        values = tuple([self.value_of(array) for array in results])
+        given = tuple([self._operand(o) for o in operands])
         aliases = _share_memory(results, arrays)
         site, function = _origin()
         region = current_region()
@@ -362,8 +364,9 @@ class Recording:
         )
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
-        wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
-        return wrapped if many else wrapped[0]
+        if not many:
+            return Recorded(result, values[0], self)
+        return tuple([Recorded(a, v, self) for a, v in zip(results, values)])
 
     def repeat(
         self, call: Call, operands: Sequence[Any], params: dict[str, Any], shapes: Sequence[Any]
@@ -486,7 +489,7 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            recording = next(o.recording for o in operands if type(o) is Recorded)
+            recording = next(iter([o.recording for o in operands if type(o) is Recorded]))
             inner = _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
