@@ -98,7 +98,8 @@ class Call:
         Long programs have many calls, for which `dataclasses.replace` takes three times as long.
         """
         made = self.results if results is None else results
-        if all(map(is_, operands, self.operands)) and all(map(is_, made, self.results)):
+        is_same = operands is self.operands or all(map(is_, operands, self.operands))
+        if is_same and (made is self.results or all(map(is_, made, self.results))):
             return self
         return Call(
             self.primitive,
@@ -151,9 +152,9 @@ def without_dead_calls(graph: Graph) -> Graph:
     needed = {value.number for value in graph.results}
     kept: list[Call] = []
     for call in reversed(graph.calls):
-        if call.effects or any(result.number in needed for result in call.results):
+        if call.primitive.effects or any([value.number in needed for value in call.results]):
             kept.append(call)
-            needed.update(value.number for value in call.reads)
+            needed.update([value.number for value in call.reads])
     return replace(graph, calls=tuple(reversed(kept)))
 
 
@@ -176,8 +177,10 @@ def without_repeated_calls(graph: Graph) -> Graph:
     seen: dict[Any, tuple[Value, ...]] = {}
     kept: list[Call] = []
     for call in graph.calls:
-        operands = tuple([_now(operand, same) for operand in call.operands])
-        key = None if call.effects else _key(call, operands)
+        operands = call.operands
+        if same:
+            operands = tuple([_now(operand, same) for operand in operands])
+        key = None if call.primitive.effects else _key(call, operands)
         if key is not None and key in seen:
             for result, earlier in zip(call.results, seen[key]):
                 same[result.number] = earlier
@@ -213,7 +216,7 @@ def renumbered(graph: Graph) -> Graph:
     for value in (*graph.inputs, *graph.variables.values()):
         if value.number not in new:
             new[value.number] = _with_number(value, len(new) + 1)
-    values = {v.number: v for call in graph.calls for v in (*call.reads, *call.results)}
+    values = {v.number: v for call in graph.calls for v in call.reads + call.results}
     values.update({value.number: value for value in graph.results})
     for number in sorted(values):
         if number not in new:
@@ -240,16 +243,14 @@ def _with_number(value: Value, number: int) -> Value:
 
 
 def _now(operand: Any, same: dict[int, Value]) -> Any:
-    return same.get(operand.number, operand) if isinstance(operand, Value) else operand
+    return same.get(operand.number, operand) if type(operand) is Value else operand
 
 
 def _key(call: Call, operands: Sequence[Any]) -> Any:
     """A key that is equal for equal calls; None if the params are not hashable."""
-    known = tuple(
-        ("value", operand.number) if isinstance(operand, Value) else exact_key(operand)
-        for operand in operands
-    )
-    params = tuple((name, exact_key(call.params[name])) for name in sorted(call.params))
+    # Keys of numbers are tuples, those of values are not.
+    known = tuple([x.number if type(x) is Value else exact_key(x) for x in operands])
+    params = tuple([(name, exact_key(call.params[name])) for name in sorted(call.params)])
     key = (call.primitive, call.region, known, params)
     try:
         hash(key)
