@@ -54,6 +54,14 @@ class InnerProgram:
         """The bytes that it needs for intermediate values."""
         return 0
 
+    def is_like(self, other: object) -> bool:
+        """Whether another one computes the same for the same shapes."""
+        return False
+
+    def renewed(self) -> InnerProgram:
+        """Return a program that computes the same, and has nothing that was prepared for calls."""
+        raise NotImplementedError
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Call:
