@@ -21,6 +21,7 @@ from tapegrad.program.graph.graph import (
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
+from tapegrad.program.passes.centred_sums import without_centred_sums
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
@@ -55,6 +56,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_written_parts,
         without_dead_calls,
         simplified,
+        without_centred_sums,
         with_joined_parts,
         partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
