@@ -14,6 +14,7 @@ import tapegrad as tf
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.program.emit.lowering import CompiledLoop
 from tapegrad.program.fusion import repeated_parts
+from tapegrad.program.fusion.fusion import fused
 from tapegrad.program.fusion.fusion_groups import Grouping
 from tapegrad.program.program import program_of
 
@@ -155,7 +156,6 @@ def test_a_long_program_without_repetition_is_fused_piece_by_piece(
     monkeypatch.setattr(repeated_parts, "LEAST_CALLS", 0)
     monkeypatch.setattr(repeated_parts, "MOST_CALLS", most)
     sizes = []
-    fused = repeated_parts.fused
 
     def counting(graph: Any, *arguments: Any) -> Any:
         sizes.append(len(graph.calls))

@@ -55,7 +55,7 @@ def _key(loop: Loop) -> Any:
 def _numbered(roots: Sequence[Expression]) -> tuple[dict[int, int], tuple[Any, ...]]:
     """Return the place of each node by its id, and the nodes in order, with places as operands."""
     places: dict[int, int] = {}
-    found = []
+    found: list[Any] = []
     for node in nodes_of(roots):
         operands = tuple([places[id(operand)] for operand in node.operands])
         places[id(node)] = len(found)

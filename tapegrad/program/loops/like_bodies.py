@@ -1,4 +1,4 @@
-"""Whether the rounds of two loops make the same calls, as those of a longer and a shorter loop do."""
+"""Whether the rounds of two loops make the same calls, as those of loops over longer axes do."""
 
 from __future__ import annotations
 

@@ -123,10 +123,8 @@ _HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Functi
 
 def _owner(array: Any) -> Any:
     """Return the owner of an array's memory: a device allocation, or the base array."""
-    if type(array) is np.ndarray and array.base is None:  # most arrays
-        return array
-    if isinstance(array, np.generic):  # a NumPy scalar, which shares no memory
-        return array
+    if (type(array) is np.ndarray and array.base is None) or isinstance(array, np.generic):
+        return array  # most arrays; a NumPy scalar shares no memory
     if not isinstance(array, np.ndarray):
         return getattr(getattr(array, "data", None), "mem", array)
     while getattr(array, "base", None) is not None:
@@ -489,7 +487,7 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            recording = next(iter([o.recording for o in operands if type(o) is Recorded]))
+            recording = next(o.recording for o in operands if type(o) is Recorded)
             inner = _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
