@@ -75,9 +75,12 @@ if TYPE_CHECKING:
         nn,
         numpy,
         optimizers,
+        profiler,
+        queue,
         ragged,
         random,
         scipy,
+        sets,
         signal,
         sparse,
         special,
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
         test,
         testing,
         train,
+        types,
         version,
     )
     from tapegrad.autodiff.custom_gradient import custom_gradient, grad_pass_through, recompute_grad

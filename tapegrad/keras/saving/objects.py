@@ -160,11 +160,18 @@ def _is_known(function: Any) -> bool:
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
-    name, face = value.__name__, face_of(value)
+    name, face = value.__name__, face_of(value) or _activation_face(value)
     if face is None and not name.isidentifier():
         raise ArgumentError(f"A file cannot hold {what}, a function {name}. Define it with `def`.")
     known = {} if face else {"registered_name": get_registered_name(value)}
     return {"module": face or getattr(value, "__module__", None), "class_name": name, **known}
+
+
+def _activation_face(value: Any) -> str | None:
+    """Return the module of the activation that a function such as tapegrad.nn.relu is, or None."""
+    is_own = str(getattr(value, "__module__", "")).startswith("tapegrad.")
+    face = "keras.activations"
+    return face if is_own and _of(face, value.__name__) is not None else None
 
 
 def face_of(value: Any) -> str | None:

@@ -51,6 +51,7 @@ def write_saved_model(
     numbers = {variable.number: name for name, variable in named.items()}
     numbers.setdefault(get_global_generator().state.number, GLOBAL_RANDOM)
     encoder = Encoder(numbers, whose)
+    encoder.lengths = sorted({n for v in named.values() for n in v.shape if n > 1})
     if endpoints is None:
         functions = _encoded_functions(obj, whose, encoder)
     else:
