@@ -14,7 +14,8 @@ from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import string_tensor, text_array
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, CancelledError, OutOfRangeError, ShapeError
 from tapegrad.ops.shape.joining import stack, unstack
 

@@ -28,9 +28,8 @@ __all__ = [
     "TraceType",
 ]
 
-TensorLike = Union[  # noqa: UP007  # programs use it in isinstance and in annotations
-    Tensor, Variable, np.ndarray, np.generic, bool, int, float, complex, str, bytes, list, tuple
-]
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+TensorLike: Any = Union[(Tensor, Variable, *_NUMBERS, str, bytes, list, tuple)]
 """What becomes a tensor: tensors, variables, arrays, numbers, text, and lists of these."""
 
 Callable = GenericFunction | ConcreteFunction

@@ -92,7 +92,7 @@ class HasArray(HasOperators):
 
     @property
     def size(self) -> int:
-        return self.shape.num_elements()
+        return math.prod(self.array.shape)
 
     @property
     def dtype(self) -> DType:

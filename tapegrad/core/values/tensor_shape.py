@@ -8,7 +8,7 @@ from typing import Any, Self
 from tapegrad.errors import ShapeError
 
 
-class TensorShape(tuple[Any, ...]):
+class TensorShape(tuple[int, ...]):
     """A shape: a tuple with TensorFlow's methods; sums of shapes and lists are shapes.
 
     Lengths that are not known are None. `TensorShape(None)` is a shape of unknown rank.
@@ -30,7 +30,7 @@ class TensorShape(tuple[Any, ...]):
         return tuple.__new__(cls, lengths)
 
     @property
-    def rank(self) -> Any:
+    def rank(self) -> int:
         return len(self)
 
     ndims = rank
@@ -57,10 +57,10 @@ class TensorShape(tuple[Any, ...]):
         True
         """
         theirs = TensorShape(other)
-        if theirs.rank is None:
+        if isinstance(theirs, UnknownShape):
             return True
         return len(self) == len(theirs) and all(
-            a is None or b is None or a == b for a, b in zip(self, theirs)
+            None in (a, b) or a == b for a, b in zip(self, theirs)
         )
 
     def assert_is_compatible_with(self, other: Any) -> None:
@@ -85,9 +85,10 @@ class TensorShape(tuple[Any, ...]):
         """
         self.assert_is_compatible_with(other)
         theirs = TensorShape(other)
-        if theirs.rank is None:
+        if isinstance(theirs, UnknownShape):
             return self
-        return TensorShape([b if a is None else a for a, b in zip(self, theirs)])
+        ours: list[Any] = list(self)
+        return TensorShape([b if a is None else a for a, b in zip(ours, theirs)])
 
     def concatenate(self, other: Any) -> TensorShape:
         """Return the shape of the lengths of both.
@@ -95,7 +96,8 @@ class TensorShape(tuple[Any, ...]):
         >>> TensorShape((2,)).concatenate([3]).as_list()
         [2, 3]
         """
-        return self + TensorShape(other)
+        joined: TensorShape = self + TensorShape(other)
+        return joined
 
     def with_rank(self, rank: int) -> TensorShape:
         """Return this shape, or raise a ShapeError if it has another rank."""
