@@ -263,6 +263,11 @@ RULES = {
     "test.with_eager_op_as_function": (
         "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
     ),
+    "profiler.experimental.*": (
+        "tapegrad.profiler.experimental has start, stop, Profile and Trace, for one process."
+    ),
+    "types.experimental.distributed*": _PROCESSES,
+    "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
     "timestamp": "Use Python's time.time.",
     "tools": "TensorFlow's tools are programs of their own.",
     "train.Coordinator": "Use Python's threading.",

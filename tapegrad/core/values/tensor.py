@@ -277,6 +277,15 @@ class Tensor(HasArray):
     def __complex__(self) -> complex:
         return complex(host.fetch(self.array, self.node, "complex()").item())
 
+    def __hash__(self) -> int:
+        """Return the hash of one integer, so that np.argmax(x) can be a key of a dictionary."""
+        if self.array.shape == () and self.dtype.is_integer:
+            return hash(self.__index__())
+        raise TypeError(
+            "unhashable type: 'Tensor', because == compares elements. Only one integer can be the "
+            "key of a dictionary; use x.ref() for other tensors."
+        )
+
     def __index__(self) -> int:
         return host.fetch(self.array, self.node, "index()").__index__()
 
