@@ -60,9 +60,9 @@ def test_a_profile_has_the_functions_that_ran(tmp_path) -> None:
     def named_like_no_other() -> float:
         return float(tf.reduce_sum(tf.ones([3])))
 
-    with tf.profiler.experimental.Profile(str(tmp_path)):
-        with tf.profiler.experimental.Trace("step", step_num=1):
-            named_like_no_other()
+    profiler = tf.profiler.experimental
+    with profiler.Profile(str(tmp_path)), profiler.Trace("step", step_num=1):
+        named_like_no_other()
 
     (file,) = tmp_path.glob("plugins/profile/*/host.pstats")
     assert any("named_like_no_other" in key[2] for key in pstats.Stats(str(file)).stats)

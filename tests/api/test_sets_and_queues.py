@@ -103,7 +103,7 @@ def test_a_closed_queue_says_so() -> None:
 def test_elements_of_another_form_are_refused() -> None:
     queue = tf.queue.FIFOQueue(3, [tf.int32, tf.int32], shapes=[(), (2,)])
 
-    with pytest.raises(ValueError, match="has 2 tensors. Got 1"):
+    with pytest.raises(ValueError, match=r"has 2 tensors\. Got 1"):
         queue.enqueue([1])
     with pytest.raises(ValueError, match=r"shape \(2,\). Got \(3,\)"):
         queue.enqueue([1, [1, 2, 3]])

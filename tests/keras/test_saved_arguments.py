@@ -46,3 +46,15 @@ def test_arguments_of_earlier_versions() -> None:
     assert keras.backend.int_shape(inputs) == (None, 4)
     assert keras.Input(tensor=inputs).shape == (None, 4)
     assert table(tf.constant([[1, 2, 3]])).shape == (1, 3, 2)
+
+
+def test_a_sparse_tensor_is_a_dense_input_of_a_model() -> None:
+    inputs = keras.Input((4,), sparse=True)
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    x = tf.SparseTensor([[0, 1], [2, 3]], [5.0, 7.0], [3, 4])
+    dense = np.array([[0, 5, 0, 0], [0, 0, 0, 0], [0, 0, 0, 7]], "float32")
+
+    wanted = dense @ model.get_weights()[0]
+
+    np.testing.assert_allclose(model(x).numpy(), wanted, rtol=1e-5)
+    np.testing.assert_allclose(model.predict(x, verbose=0), wanted, rtol=1e-5)
