@@ -29,6 +29,9 @@ class QueueBase:
 
     `enqueue` waits while the queue is full, and `dequeue` while it is empty, until another thread
     has taken or added an element or has closed the queue.
+
+    >>> isinstance(FIFOQueue(3, ["int32"]), QueueBase)
+    True
     """
 
     def __init__(
