@@ -131,11 +131,12 @@ def test_maximum_across_channels() -> None:
         tf.nn.max_pool(x, (1, 2, 2, 3), (1, 1, 1, 3), "VALID")
 
 
-def test_an_unknown_length_that_only_a_variable_fits_is_saved(tmp_path) -> None:
+@pytest.mark.parametrize("kind", [tf.Variable, tf.identity])
+def test_an_unknown_length_that_only_one_tensor_fits_is_saved(kind, tmp_path) -> None:
     class Scaled(tf.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.mean = tf.Variable(tf.range(30.0))
+            self.mean = kind(tf.range(30.0))
 
         @tf.function(input_signature=[tf.TensorSpec([None, None])])
         def __call__(self, x):
