@@ -277,7 +277,7 @@ class Tensor(HasArray):
     def __complex__(self) -> complex:
         return complex(host.fetch(self.array, self.node, "complex()").item())
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]  # variables have none
         """Return the hash of one integer, so that np.argmax(x) can be a key of a dictionary."""
         if self.array.shape == () and self.dtype.is_integer:
             return hash(self.__index__())
