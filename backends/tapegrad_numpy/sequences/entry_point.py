@@ -39,7 +39,7 @@ class CSequences:
         return views_of(kernel, operand, params)
 
     def copy(self, source: Layout) -> list[NativeStep] | None:
-        from tapegrad_numpy.sequences.instructions import copies  # likewise
+        from tapegrad_numpy.sequences.copies import copies  # likewise
 
         return copies(source, contiguous(source.shape, source.dtype), (0, 1))
 
