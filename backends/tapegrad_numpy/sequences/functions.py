@@ -75,8 +75,9 @@ class Functions:
 
 def for_dtypes(template: str, dtypes: Iterable[str]) -> str:
     """Return C text once per dtype: `$T` becomes its type, `$N` its name, `$R` the real type."""
+    marked = Template(template.replace("$N_", "${N}_"))
     return "".join(
-        Template(template).substitute(T=kind, N=name, R=kind.removesuffix(" _Complex"))
+        marked.substitute(T=kind, N=name, R=kind.removesuffix(" _Complex"))
         for name in dtypes
         for kind in [C_TYPES[name]]
     )

@@ -8,9 +8,13 @@ from tapegrad.core.backend.capabilities import Layout, NativeStep
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
 from tapegrad_numpy.sequences.copies import WRITERS as COPIES
 from tapegrad_numpy.sequences.functions import Made, Writer
+from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
 from tapegrad_numpy.sequences.linear_algebra import WRITERS as LINEAR_ALGEBRA
 from tapegrad_numpy.sequences.products import WRITERS as PRODUCTS
+from tapegrad_numpy.sequences.reductions import WRITERS as REDUCTIONS
 from tapegrad_numpy.sequences.runtime import LOOP, ROWS
+from tapegrad_numpy.sequences.scans import WRITERS as SCANS
+from tapegrad_numpy.sequences.sorting import WRITERS as SORTING
 
 
 def step_of_parts(parts: CompiledParts, operands: Sequence[Layout]) -> Made:
@@ -23,5 +27,13 @@ def step_of_parts(parts: CompiledParts, operands: Sequence[Layout]) -> Made:
     return [NativeStep(kind, arrays, head, (parts,), parts.elements)]
 
 
-WRITERS: dict[str, Writer] = {**COPIES, **LINEAR_ALGEBRA, **PRODUCTS}
+WRITERS: dict[str, Writer] = {
+    **COPIES,
+    **INDEXING,
+    **LINEAR_ALGEBRA,
+    **PRODUCTS,
+    **REDUCTIONS,
+    **SCANS,
+    **SORTING,
+}
 """Primitives that are instructions without a compiled function of their own."""
