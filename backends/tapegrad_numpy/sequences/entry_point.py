@@ -21,12 +21,12 @@ class CSequences:
         params: Mapping[str, Any],
     ) -> list[NativeStep] | None:
         from tapegrad_numpy.loops.compiled_parts import parts_of  # with the first program
-        from tapegrad_numpy.sequences.instructions import WRITERS, step_of_parts  # likewise
+        from tapegrad_numpy.sequences.instructions import WRITERS, steps_of_parts  # likewise
 
         if not switches.SEQUENCES:
             return None
         parts = parts_of(kernel)
-        made = None if parts is None else step_of_parts(parts, operands)
+        made = None if parts is None else steps_of_parts(parts, operands)
         if made is None and primitive in WRITERS:
             made = WRITERS[primitive](operands, results, params)
         return made

@@ -7,24 +7,29 @@ from collections.abc import Sequence
 from tapegrad.core.backend.capabilities import Layout, NativeStep
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
 from tapegrad_numpy.sequences.copies import WRITERS as COPIES
-from tapegrad_numpy.sequences.functions import Made, Writer
+from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
 from tapegrad_numpy.sequences.linear_algebra import WRITERS as LINEAR_ALGEBRA
 from tapegrad_numpy.sequences.products import WRITERS as PRODUCTS
 from tapegrad_numpy.sequences.reductions import WRITERS as REDUCTIONS
-from tapegrad_numpy.sequences.runtime import LOOP, ROWS
+from tapegrad_numpy.sequences.runtime import LOOP, ROWS, TABLE
 from tapegrad_numpy.sequences.scans import WRITERS as SCANS
 from tapegrad_numpy.sequences.sorting import WRITERS as SORTING
 
 
-def step_of_parts(parts: CompiledParts, operands: Sequence[Layout]) -> Made:
-    """Return the instruction of a compiled function, which reads contiguous arrays."""
-    if not all(layout.is_contiguous for layout in operands):
-        return None
-    arrays = tuple((k, 0) for k in range(parts.arrays))
-    head = (parts.numbers.ctypes.data, parts.threads, parts.slots, parts.work, parts.close)
+def steps_of_parts(calls: Sequence[CompiledParts], operands: Sequence[Layout]) -> Made:
+    """Return the instructions of a compiled function, which reads contiguous arrays."""
+    return [_step(parts) for parts in calls] if are_contiguous(operands) else None
+
+
+def _step(parts: CompiledParts) -> NativeStep:
+    arrays = tuple((k, 0) for k in parts.order or range(parts.arrays))
+    head = [parts.numbers.ctypes.data, parts.threads, parts.slots, parts.work, parts.close]
     kind = ROWS if parts.reports else LOOP
-    return [NativeStep(kind, arrays, head, (parts,), parts.elements)]
+    if parts.table is not None:
+        kind = TABLE
+        head.append(parts.table.ctypes.data)
+    return NativeStep(kind, arrays, tuple(head), (parts,), parts.elements)
 
 
 WRITERS: dict[str, Writer] = {

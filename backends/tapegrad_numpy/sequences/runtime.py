@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tapegrad.core.backend.capabilities import ENDLESS
 
-LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL = range(7)
+LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
 """The kinds of instructions; instructions.py writes them."""
 
 FIXED = 12
@@ -173,6 +173,9 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
         const int64_t *h = p + 3 + 2 * count;
         int code = 0;
         switch (p[1]) {
+        case TABLE:
+            data[count] = (char *)h[5];
+            /* fall through */
         case LOOP:
             code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
             break;
@@ -230,7 +233,7 @@ void *run_sequence(Array *self, Array **given, intptr_t count) {
 
 def sequence_text() -> str:
     """Return the text with its constants; it follows that of the runtime and of direct calls."""
-    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL")
+    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL", "TABLE")
     lines = [f"#define {name} {globals()[name]}" for name in names]
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")
