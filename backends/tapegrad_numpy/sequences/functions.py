@@ -74,10 +74,18 @@ class Functions:
 
 
 def for_dtypes(template: str, dtypes: Iterable[str]) -> str:
-    """Return C text once per dtype: `$T` becomes its type, `$N` its name, `$R` the real type."""
+    """Return C text once per dtype: `$T` becomes its type and `$N` its name.
+
+    `$R` is the type of real parts, `$W` the type in double precision.
+    """
     marked = Template(template.replace("$N_", "${N}_"))
     return "".join(
-        marked.substitute(T=kind, N=name, R=kind.removesuffix(" _Complex"))
+        marked.substitute(
+            T=kind,
+            N=name,
+            R=kind.removesuffix(" _Complex"),
+            W=kind.replace("float", "double"),
+        )
         for name in dtypes
         for kind in [C_TYPES[name]]
     )
@@ -106,3 +114,15 @@ def along(shape: Sequence[int], axes: Sequence[int]) -> Along | None:
 def are_contiguous(layouts: Iterable[Layout]) -> bool:
     """Return whether the elements of all arrays follow each other."""
     return all(layout.is_contiguous for layout in layouts)
+
+
+def either(first: Writer, second: Writer) -> Writer:
+    """Return the writer that asks a second one where the first does not know a call."""
+
+    def write(
+        operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+    ) -> Made:
+        made = first(operands, results, params)
+        return second(operands, results, params) if made is None else made
+
+    return write

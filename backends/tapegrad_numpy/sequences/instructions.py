@@ -11,9 +11,11 @@ from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
 from tapegrad_numpy.sequences.linear_algebra import WRITERS as LINEAR_ALGEBRA
 from tapegrad_numpy.sequences.products import WRITERS as PRODUCTS
+from tapegrad_numpy.sequences.random_draws import WRITERS as RANDOM_DRAWS
 from tapegrad_numpy.sequences.reductions import WRITERS as REDUCTIONS
 from tapegrad_numpy.sequences.runtime import LOOP, ROWS, TABLE
 from tapegrad_numpy.sequences.scans import WRITERS as SCANS
+from tapegrad_numpy.sequences.segments import WRITERS as SEGMENTS
 from tapegrad_numpy.sequences.sorting import WRITERS as SORTING
 
 
@@ -37,8 +39,10 @@ WRITERS: dict[str, Writer] = {
     **INDEXING,
     **LINEAR_ALGEBRA,
     **PRODUCTS,
+    **RANDOM_DRAWS,
     **REDUCTIONS,
     **SCANS,
+    **SEGMENTS,
     **SORTING,
 }
 """Primitives that are instructions without a compiled function of their own."""

@@ -18,8 +18,8 @@ _PATTERNS = (("scipy_{}_64_", 8), ("{}_64_", 8), ("scipy_{}_", 4), ("{}_", 4))
 """Patterns of names, and the bytes of the integers that such functions take."""
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
-NAMES = ("gesv", "getrf", "potrf", "trsm")
-"""Systems of equations, LU, Cholesky, and (of BLAS) triangular systems."""
+NAMES = ("gesv", "getrf", "potrf", "trsm", "gemm")
+"""Systems of equations, LU, Cholesky, and of BLAS triangular systems and products."""
 
 
 class Lapack(NamedTuple):
@@ -51,6 +51,12 @@ def lapack() -> Lapack | None:
     return None
 
 
+def whole_text() -> str:
+    """Return the C text that defines the type of the functions' integers."""
+    library = lapack()
+    return f"#define WHOLE int{8 * library.integer if library is not None else 64}_t\n"
+
+
 def _computes(found: dict[str, Any], dtype: str, integer: int) -> bool:
     """Whether the functions of a dtype solve small systems."""
     letter = LETTERS[dtype]
@@ -70,7 +76,13 @@ def _computes(found: dict[str, Any], dtype: str, integer: int) -> bool:
     _call(
         found[f"{letter}trsm"], b"R", b"L", b"N", b"N", one, two, unit, root, two, row, one
     )  # fmt: skip
-    return bool(solves and factors and takes_root and np.allclose(row, [1, 2]))
+    square, zero = np.empty((2, 2), dtype, order="F"), np.zeros((), dtype)
+    _call(
+        found[f"{letter}gemm"], b"N", b"T", two, two, two, unit, matrix, two, matrix, two, zero,
+        square, two,
+    )  # fmt: skip
+    multiplies = np.array_equal(square, matrix.T @ matrix)
+    return bool(solves and factors and takes_root and multiplies and np.allclose(row, [1, 2]))
 
 
 def _call(function: Any, *arguments: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from tapegrad.core.backend.capabilities import Layout, NativeStep
 from tapegrad_numpy.sequences.blas import Blas, blas
-from tapegrad_numpy.sequences.functions import Made, Writer
+from tapegrad_numpy.sequences.complex_products import complex_product
+from tapegrad_numpy.sequences.functions import Made, Writer, either
 from tapegrad_numpy.sequences.runtime import PRODUCT
 from tapegrad_numpy.sequences.stacks import Axes, Form, matrices, matrix_form, stack_axes
 
@@ -92,7 +93,7 @@ def _vector_product(
 
 
 WRITERS: dict[str, Writer] = {
-    "matmul": _matrix_product,
-    "matmul_stack": _matrix_product,
+    "matmul": either(_matrix_product, complex_product),
+    "matmul_stack": either(_matrix_product, complex_product),
     "matvec": _matrix_vector,
 }

@@ -18,6 +18,7 @@ from tapegrad_numpy.sequences.functions import (
     Writer,
     along,
     are_contiguous,
+    either,
     for_dtypes,
 )
 
@@ -230,10 +231,6 @@ def _count(
     return FUNCTIONS.step("count_bool", (0, 1), parts, x.size)
 
 
-def _either(first: Writer, second: Writer) -> Writer:
-    return lambda *given: first(*given) or second(*given)
-
-
 def _position(name: str) -> Writer:
     def write(
         operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
@@ -257,5 +254,5 @@ WRITERS: dict[str, Writer] = {
     "mean": _sum(is_mean=True),
     "min": _reduction("min", _EXTREMES),
     "prod": _reduction("prod", (*_REAL, *_WHOLE)),
-    "sum": _either(_sum(is_mean=False), _count),
+    "sum": either(_sum(is_mean=False), _count),
 }
