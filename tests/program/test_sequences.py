@@ -120,6 +120,24 @@ def test_arrays_that_do_not_lie_in_order_run_step_by_step() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+def test_reshapes_that_copy_are_steps_of_a_sequence() -> None:
+    def f(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            heads = tf.transpose(tf.reshape(tf.sin(x) @ w, (3, 4, 2)), (1, 0, 2))
+            rows = tf.reshape(heads, (4, 6)) @ tf.ones((6, 5), tf.float64)
+            loss = tf.reduce_sum(rows * tf.cos(rows))
+        return loss, tape.gradient(loss, [x, w]), tf.reshape(heads, (-1,))
+
+    args = [tf.constant(RNG.standard_normal(shape)) for shape in ((3, 5), (5, 8))]
+    compiled = tf.function(f, wait=True)
+    for _ in range(2):
+        found, expected = tf.nest.flatten(compiled(*args)), tf.nest.flatten(f(*args))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert len(sequences_of(compiled, *args)) == 1
+
+
 def test_results_outlive_later_calls() -> None:
     double = tf.function(lambda x: (tf.sin(x) @ x, tf.cos(x) @ x), wait=True)
     xs = [RNG.standard_normal((8, 8)) for _ in range(5)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep
+from tapegrad.core.backend.capabilities import Layout, NativeStep, contiguous
 from tapegrad_numpy.sequences.functions import Made, Writer
 from tapegrad_numpy.sequences.runtime import COPY, FILL
 from tapegrad_numpy.sequences.views import views_of
@@ -97,6 +97,14 @@ def _copied(make: Callable[..., Any]) -> Writer:
     return write
 
 
+def _reshape(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    """Return the copy to the order of indices, in which all shapes are alike."""
+    (source,) = operands
+    return copies(source, contiguous(source.shape, source.dtype), (0, 1))
+
+
 def _slice(x: Any, *, index: tuple[Any, ...]) -> Any:
     return x[index if Ellipsis in index else (*index, ...)]  # a number is an array as well
 
@@ -155,7 +163,7 @@ WRITERS: dict[str, Writer] = {
     "flip": _copied(lambda x, *, axis: np.flip(x, axis)),
     "full_like": _filled,
     "permute_dims": _copied(lambda x, *, axes: x.transpose(axes)),
-    "reshape": _copied(lambda x, *, shape: x.reshape(shape)),
+    "reshape": _reshape,
     "roll": _roll,
     "slice": _copied(_slice),
     "stack": _stack,

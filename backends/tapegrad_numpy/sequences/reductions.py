@@ -25,56 +25,64 @@ from tapegrad_numpy.sequences.functions import (
 _REAL = ("float32", "float64")
 _WHOLE = ("int32", "int64")
 _EXTREMES = (*_REAL, *_WHOLE, "bool")
+_MOST_COMPARED = 1 << 15
+"""The most elements whose extremes are found here; NumPy compares more of them faster."""
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
-# Adjacent rows are processed as one wide row, so that partial results fill vectors. The results of
-# some wide rows are combined in a wider type, so that long sums of floats lose few digits.
+# Adjacent short rows are processed as one wide row, so that partial results fill vectors. The
+# results of some rows are combined in a wider type, so that long sums of floats lose few digits.
 _TEXT = r"""
-#define COLUMNS 64
+#define COLUMNS 512
+#define WIDE 64
 #define BLOCK 64
-#define LARGER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-#define SMALLER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define LARGER(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
+#define SMALLER(a, b) (((b) < (a)) | ((b) != (b)) ? (b) : (a))
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 
-/* The numbers of blocks, of rows of a block, of elements of a row, and a divisor of the results. */
+/* Blocks, rows of a block, elements of a row, and a divisor of the results. */
 #define REDUCTION(name, T, W, OP, START) \
-static void name##_columns(const T *x, int64_t rows, int64_t inner, int64_t count, W *total) { \
-    const int64_t m = count == inner && inner <= COLUMNS / 2 ? COLUMNS / inner : 1; \
-    const int64_t width = m * count, wide = rows >= 2 * m ? rows / m : 0; \
-    const int64_t step = m > 1 ? width : inner; \
-    W sums[COLUMNS]; \
-    if (wide) for (int64_t c = 0; c < width; ++c) sums[c] = START; \
-    for (int64_t first = 0; first < wide; first += BLOCK) { \
-        const int64_t last = first + BLOCK < wide ? first + BLOCK : wide; \
+static inline W name##_few(const T *x, int64_t rows, int64_t inner) { \
+    W one = START; \
+    for (int64_t r = 0; r < rows; ++r) one = OP(one, (W)x[r * inner]); \
+    return one; \
+} \
+static void name##_wide(const T *x, int64_t rows, int64_t step, int64_t width, W *total) { \
+    for (int64_t first = 0; first < rows; first += BLOCK) { \
+        const int64_t last = first + BLOCK < rows ? first + BLOCK : rows; \
         T part[COLUMNS]; \
-        for (int64_t c = 0; c < width; ++c) part[c] = x[first * step + c]; \
+        memcpy(part, x + first * step, width * sizeof(T)); \
         for (int64_t r = first + 1; r < last; ++r) { \
             const T *row = x + r * step; \
             _Pragma("omp simd") \
             for (int64_t c = 0; c < width; ++c) part[c] = OP(part[c], row[c]); \
         } \
-        for (int64_t c = 0; c < width; ++c) sums[c] = OP(sums[c], (W)part[c]); \
-    } \
-    for (int64_t c = 0; c < count; ++c) { \
-        W one = START; \
-        if (wide) for (int64_t k = c; k < width; k += count) one = OP(one, sums[k]); \
-        for (int64_t r = wide * m; r < rows; ++r) one = OP(one, (W)x[r * inner + c]); \
-        total[c] = one; \
+        if (first) for (int64_t c = 0; c < width; ++c) total[c] = OP(total[c], (W)part[c]); \
+        else for (int64_t c = 0; c < width; ++c) total[c] = (W)part[c]; \
     } \
 } \
 int name(const int64_t *h, char **data) { \
     const int64_t outer = h[0], rows = h[1], inner = h[2], divisor = h[3]; \
+    const int64_t m = inner <= WIDE / 2 ? WIDE / inner : 1, wide = rows / m; \
     const T *x = (const T *)data[0]; \
     T *y = (T *)data[1]; \
-    for (int64_t o = 0; o < outer; ++o, x += rows * inner, y += inner) \
-        for (int64_t c = 0; c < inner; c += COLUMNS) { \
-            const int64_t left = inner - c, count = left < COLUMNS ? left : COLUMNS; \
-            W total[COLUMNS]; \
-            name##_columns(x + c, rows, inner, count, total); \
-            for (int64_t k = 0; k < count; ++k) \
-                y[c + k] = (T)(divisor == 1 ? total[k] : total[k] / divisor); \
+    W total[COLUMNS]; \
+    for (int64_t o = 0; o < outer; ++o, x += rows * inner, y += inner) { \
+        if (m > 1) { \
+            if (wide > 1) name##_wide(x, wide, m * inner, m * inner, total); \
+            for (int64_t c = 0; c < inner; ++c) { \
+                const int64_t done = wide > 1 ? wide * m : 0; \
+                W one = name##_few(x + done * inner + c, rows - done, inner); \
+                if (done) for (int64_t k = c; k < m * inner; k += inner) one = OP(one, total[k]); \
+                y[c] = (T)(divisor == 1 ? one : one / divisor); \
+            } \
+        } else for (int64_t first = 0; first < inner; first += COLUMNS) { \
+            const int64_t left = inner - first, count = left < COLUMNS ? left : COLUMNS; \
+            name##_wide(x + first, rows, inner, count, total); \
+            if (divisor == 1) for (int64_t c = 0; c < count; ++c) y[first + c] = (T)total[c]; \
+            else for (int64_t c = 0; c < count; ++c) y[first + c] = (T)(total[c] / divisor); \
         } \
+    } \
     return 0; \
 }
 REDUCTION(sum_float32, float, double, SUM, 0)
@@ -109,27 +117,59 @@ int count_bool(const int64_t *h, char **data) {
 }
 """
 
-# The first position of the extreme; NaN is beyond all numbers.
+# The first position of the extreme; NaN is beyond all numbers. Rows are searched in pieces, most of
+# which have no better element. Positions have the size of an element, so that vectors hold both.
 _POSITIONS = r"""
-#define POSITION(name, T, IS_BETTER) \
+#define POSITION(name, T, I, IS_BETTER) \
 int name(const int64_t *h, char **data) { \
     const int64_t outer = h[0], rows = h[1], inner = h[2]; \
     const T *x = (const T *)data[0]; \
     int64_t *y = (int64_t *)data[1]; \
-    for (int64_t o = 0; o < outer; ++o, x += rows * inner, y += inner) \
-        for (int64_t c = 0; c < inner; ++c) { \
-            T best = x[c]; \
+    for (int64_t o = 0; o < outer; ++o, x += rows * inner, y += inner) { \
+        if (inner == 1) { \
+            T best = x[0]; \
             int64_t at = 0; \
-            for (int64_t r = 1; r < rows && best == best; ++r) { \
-                const T one = x[r * inner + c]; \
-                if (one IS_BETTER best || one != one) { best = one; at = r; } \
+            for (int64_t start = 1; start < rows && best == best; start += BLOCK) { \
+                const int64_t end = start + BLOCK < rows ? start + BLOCK : rows; \
+                I found = 0; \
+                for (int64_t r = start; r < end; ++r) \
+                    found |= (x[r] IS_BETTER best) | (x[r] != x[r]); \
+                if (!found) continue; \
+                for (int64_t r = start; r < end && best == best; ++r) \
+                    if (x[r] IS_BETTER best || x[r] != x[r]) { best = x[r]; at = r; } \
             } \
-            y[c] = at; \
+            *y = at; \
+            continue; \
         } \
+        for (int64_t first = 0; first < inner; first += COLUMNS) { \
+            const int64_t left = inner - first, count = left < COLUMNS ? left : COLUMNS; \
+            T best[COLUMNS]; \
+            I at[COLUMNS]; \
+            for (int64_t c = 0; c < count; ++c) { best[c] = x[first + c]; at[c] = 0; } \
+            for (int64_t r = 1; r < rows; ++r) { \
+                const T *row = x + r * inner + first; \
+                for (int64_t c = 0; c < count; ++c) { \
+                    const T one = row[c], old = best[c]; \
+                    const int is_new = (one IS_BETTER old) | ((one != one) & (old == old)); \
+                    best[c] = is_new ? one : old; \
+                    at[c] = is_new ? (I)r : at[c]; \
+                } \
+            } \
+            for (int64_t c = 0; c < count; ++c) y[first + c] = at[c]; \
+        } \
+    } \
     return 0; \
 }
-POSITION(argmax_$N, $T, >)
-POSITION(argmin_$N, $T, <)
+POSITION(argmax_float32, float, int32_t, >)
+POSITION(argmax_float64, double, int64_t, >)
+POSITION(argmax_int32, int32_t, int32_t, >)
+POSITION(argmax_int64, int64_t, int64_t, >)
+POSITION(argmax_bool, uint8_t, int32_t, >)
+POSITION(argmin_float32, float, int32_t, <)
+POSITION(argmin_float64, double, int64_t, <)
+POSITION(argmin_int32, int32_t, int32_t, <)
+POSITION(argmin_int64, int64_t, int64_t, <)
+POSITION(argmin_bool, uint8_t, int32_t, <)
 """
 
 _LOGSUMEXP = r"""
@@ -175,8 +215,7 @@ int logsumexp_$N(const int64_t *h, char **data) {
 
 
 def _text() -> str:
-    positions = for_dtypes(_POSITIONS, _EXTREMES)
-    return functions_text(("exp", "log")) + _TEXT + positions + for_dtypes(_LOGSUMEXP, _REAL)
+    return functions_text(("exp", "log")) + _TEXT + _POSITIONS + for_dtypes(_LOGSUMEXP, _REAL)
 
 
 FUNCTIONS = Functions(_text)
@@ -197,6 +236,8 @@ def _reduction(name: str, dtypes: Sequence[str]) -> Writer:
     ) -> Made:
         (x,), (y,), parts = operands, results, _parts(operands, params)
         if parts is None or x.dtype != y.dtype or x.dtype.name not in dtypes:
+            return None
+        if name in ("max", "min") and x.size > _MOST_COMPARED:
             return None
         return FUNCTIONS.step(f"{name}_{x.dtype.name}", (0, 1), (*parts, 1), x.size)
 
@@ -237,6 +278,8 @@ def _position(name: str) -> Writer:
     ) -> Made:
         (x,), (y,), parts = operands, results, _parts(operands, params)
         if parts is None or x.dtype.name not in _EXTREMES or y.dtype.name != "int64":
+            return None
+        if x.size > _MOST_COMPARED:
             return None
         return FUNCTIONS.step(f"{name}_{x.dtype.name}", (0, 1), parts, x.size)
 

@@ -10,8 +10,8 @@ from tapegrad.core.backend.capabilities import Layout
 from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous, for_dtypes
 
 _DTYPES = ("float32", "float64", "int32", "int64")
-_LONGEST = 1024
-"""The longest rows that are sorted here; NumPy sorts longer ones with vectors."""
+_LONGEST, _MOST = 256, 4096
+"""The longest rows and the most elements that are sorted here; NumPy sorts more of them faster."""
 _MOST_LARGEST = 32
 """The most elements that are inserted one by one into a list of the largest."""
 
@@ -125,7 +125,7 @@ def _is_known(operands: Sequence[Layout]) -> bool:
 def _sort(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
     """Return sorted elements (`sort`), or their positions (`argsort`)."""
     (x,), (y,), axis = operands, results, params["axis"]
-    if not _is_known(operands) or x.shape[axis] > _LONGEST:
+    if not _is_known(operands) or x.shape[axis] > _LONGEST or x.size > _MOST:
         return None
     is_order = "stable" in params
     if y.dtype.name != ("int64" if is_order else x.dtype.name):
