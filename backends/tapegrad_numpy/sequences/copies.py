@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tapegrad.core.backend.capabilities import Layout, NativeStep, contiguous
 from tapegrad_numpy.sequences.functions import Made, Writer
@@ -105,6 +106,11 @@ def _reshape(
     return copies(source, contiguous(source.shape, source.dtype), (0, 1))
 
 
+def _frames(x: Any, *, length: int, step: int) -> Any:
+    is_short = x.shape[-1] < length
+    return x if is_short else sliding_window_view(x, length, axis=-1)[..., ::step, :]
+
+
 def _slice(x: Any, *, index: tuple[Any, ...]) -> Any:
     return x[index if Ellipsis in index else (*index, ...)]  # a number is an array as well
 
@@ -161,6 +167,7 @@ WRITERS: dict[str, Writer] = {
     "broadcast_to": _copied(lambda x, *, shape: np.broadcast_to(x, shape)),
     "concat": _concat,
     "flip": _copied(lambda x, *, axis: np.flip(x, axis)),
+    "frames": _copied(_frames),
     "full_like": _filled,
     "permute_dims": _copied(lambda x, *, axes: x.transpose(axes)),
     "reshape": _reshape,

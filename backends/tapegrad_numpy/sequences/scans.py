@@ -1,8 +1,9 @@
-"""Scans in sequences: running sums, products and log-sum-exp, linear recurrences, positions."""
+"""Scans in sequences: running sums, products and log-sum-exp, recurrences, frames, positions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from tapegrad.core.backend.capabilities import Layout
@@ -73,6 +74,20 @@ int recurrence_$N(const int64_t *h, char **data) {
     return 0;
 }
 """
+_FRAMES = r"""
+/* Add frames: the numbers of signals, of frames, of entries of a frame, and of those between the
+   starts of frames. */
+int frames_$N(const int64_t *h, char **data) {
+    const int64_t count = h[1], length = h[2], step = h[3], size = (count - 1) * step + length;
+    const $T *x = (const $T *)data[0];
+    $T *y = ($T *)data[1];
+    memset(y, 0, h[0] * size * sizeof($T));
+    for (int64_t o = 0; o < h[0]; ++o, y += size)
+        for (int64_t k = 0; k < count; ++k, x += length)
+            for (int64_t i = 0; i < length; ++i) y[k * step + i] += x[i];
+    return 0;
+}
+"""
 _OFFSETS = r"""
 /* Blocks, rows of a block, elements of a row, and what is added per row. */
 int offset_$N(const int64_t *h, char **data) {
@@ -94,7 +109,8 @@ _NAMES = r"""
 
 def _text() -> str:
     scans = for_dtypes(_SCANS, _NUMBERS) + for_dtypes(_REAL_SCANS, _REAL)
-    return _NAMES + _TEXT + scans + for_dtypes(_OFFSETS, ("int32", "int64"))
+    offsets = for_dtypes(_OFFSETS, ("int32", "int64"))
+    return _NAMES + _TEXT + scans + for_dtypes(_FRAMES, _REAL) + offsets
 
 
 FUNCTIONS = Functions(_text)
@@ -131,6 +147,17 @@ def _recurrence(
     return FUNCTIONS.step(f"recurrence_{y.dtype.name}", (0, 1, 2), numbers, y.size)
 
 
+def _frames(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    (x,), (y,) = operands, results
+    if not x.size or x.dtype.name not in _REAL or not are_contiguous(operands):
+        return None
+    *lead, count, length = x.shape
+    numbers = (prod(lead), count, length, params["step"])
+    return FUNCTIONS.step(f"frames_{x.dtype.name}", (0, 1), numbers, x.size + y.size)
+
+
 def _positions(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
@@ -156,5 +183,6 @@ WRITERS: dict[str, Writer] = {
     "cumulative_sum": _scan("sum", _NUMBERS),
     "linear_recurrence": _recurrence,
     "offset_index": _offsets,
+    "overlap_and_add": _frames,
     "positions_like": _positions,
 }
