@@ -8,6 +8,7 @@ from functools import partial
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.background import checkpoint
+from tapegrad.core.precision import TF32
 from tapegrad.ops.products.fused import LEAST_WITH_SUMS
 from tapegrad.program.graph.graph import (
     Graph,
@@ -20,13 +21,17 @@ from tapegrad.program.graph.graph import (
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
+from tapegrad.program.passes.centred_sums import without_centred_sums
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
+from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
+from tapegrad.program.passes.parts import with_shared_parts
+from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
@@ -41,21 +46,26 @@ from tapegrad.program.passes.vector_products import with_joined_vectors
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
     kernels = {} if backend is None else backend.kernels
+    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
+    is_captured = capabilities is not None and capabilities.capture is not None
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
         with_shared_constants,
         without_repeated_calls,
+        with_shared_parts,
         with_written_parts,
         without_dead_calls,
         simplified,
-        with_elementwise_products,
+        without_centred_sums,
+        with_joined_parts,
+        partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
+        partial(with_contractions, rounds_operands=is_captured and TF32["on"]),
         with_joins_last,
         with_losses_and_gradients,
         with_joined_products,
     ]
-    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
-    if "attention" in kernels and capabilities is not None and capabilities.capture is not None:
+    if "attention" in kernels and is_captured:
         passes.append(with_attention)  # devices compute it in tiles and store no weights
     if "matmul_sum" in kernels:
         passes.append(with_epilogues)
