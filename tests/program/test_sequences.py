@@ -11,50 +11,12 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend.capabilities import (
-    Instruction,
-    Layout,
-    Place,
-    SequencePlan,
-    contiguous,
-)
-from tapegrad.program.emit.sequences import NativeSequence, arranged
-from tapegrad.program.program import specialized_kernels
+from tapegrad.core.backend.capabilities import SequencePlan
 from tapegrad_numpy.sequences import calls
 from tapegrad_numpy.sequences.blas import blas
-from tapegrad_numpy.sequences.entry_point import CSequences
+from tests.program.native_calls import run_alone, sequences_of
 
 RNG = np.random.default_rng(5)
-
-
-def layout_of(array: np.ndarray) -> Layout:
-    return Layout(array.shape, array.strides, array.dtype)
-
-
-def run_alone(
-    name: str, arrays: list[np.ndarray], params: dict[str, Any], shape: tuple[int, ...]
-) -> np.ndarray | None:
-    """Run one primitive as a sequence on views of arrays; None if it is no instruction."""
-    compiler = CSequences()
-    dtype = arrays[0].dtype
-    result = contiguous(shape, dtype)
-    steps = compiler.steps(name, None, [layout_of(array) for array in arrays], [result], params)
-    if steps is None:
-        return None
-    roots: list[Any] = [array if array.base is None else array.base for array in arrays]
-    offsets = [array.ctypes.data - root.ctypes.data for array, root in zip(arrays, roots)]
-    places = [*enumerate(offsets), (len(arrays), 0)]
-    instructions = [
-        Instruction(step, tuple((places[k][0], places[k][1] + more) for k, more in step.arrays))
-        for step in steps
-    ]
-    given = [Place(root.dtype, root.shape, False) for root in roots]
-    plan = SequencePlan((*given, Place(dtype, shape, True)), (), (), 64, tuple(instructions))
-    function = compiler.sequence(plan)
-    assert function is not None
-    found = np.full(shape, 7, dtype)
-    assert function(*roots, found) == 0
-    return found
 
 
 def matrix(rows: int, columns: int, form: str, dtype: str) -> np.ndarray:
@@ -121,14 +83,6 @@ def test_copies_of_views(dtype: str) -> None:
         np.testing.assert_array_equal(found, result, err_msg=name)
 
 
-def sequences_of(function: Any, *args: Any) -> list[NativeSequence]:
-    program = function.program(*args)
-    specializer, compiler = program._capabilities.specializer, program._capabilities.sequences
-    kernels = specialized_kernels(program.steps, specializer)
-    items = arranged(program.graph, program.steps, kernels, compiler)
-    return [item for item in items if isinstance(item, NativeSequence)]
-
-
 def step_function() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     w = tf.constant(RNG.standard_normal((6, 6)))
     x = tf.constant(RNG.standard_normal((6, 6)))
@@ -164,6 +118,24 @@ def test_arrays_that_do_not_lie_in_order_run_step_by_step() -> None:
     turned = tf.transpose(tf.constant(np.ascontiguousarray(x.numpy().T)))
     for a, b in zip(tf.nest.flatten(compiled(turned, w)), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_reshapes_that_copy_are_steps_of_a_sequence() -> None:
+    def f(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            heads = tf.transpose(tf.reshape(tf.sin(x) @ w, (3, 4, 2)), (1, 0, 2))
+            rows = tf.reshape(heads, (4, 6)) @ tf.ones((6, 5), tf.float64)
+            loss = tf.reduce_sum(rows * tf.cos(rows))
+        return loss, tape.gradient(loss, [x, w]), tf.reshape(heads, (-1,))
+
+    args = [tf.constant(RNG.standard_normal(shape)) for shape in ((3, 5), (5, 8))]
+    compiled = tf.function(f, wait=True)
+    for _ in range(2):
+        found, expected = tf.nest.flatten(compiled(*args)), tf.nest.flatten(f(*args))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert len(sequences_of(compiled, *args)) == 1
 
 
 def test_results_outlive_later_calls() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,10 @@ class CompiledParts(NamedTuple):
     library: Any
     reports: bool = False
     """Whether it takes one more array and writes 1 there if an index is out of range."""
+    table: np.ndarray | None = None
+    """An array of constants that it takes after the others, or None."""
+    order: tuple[int, ...] | None = None
+    """The arrays, by position among operands and results; None for all of them in order."""
 
 
 def attach_parts(
@@ -38,16 +42,29 @@ def attach_parts(
     reports: bool = False,
 ) -> None:
     """Let `parts_of` find the compiled parts of a Python function."""
-    if address.work:
-        numbers = np.array(kernel.numbers, np.int64)
-        elements = kernel.numbers[Cut._fields.index("elements")]
-        function.__dict__["parts"] = CompiledParts(
-            address.work, address.close, numbers, kernel.slots, threads, arrays, elements,
-            address.library, reports,
-        )  # fmt: skip
+    attach_calls(function, [compiled_parts(kernel, address, arrays, threads, reports)])
 
 
-def parts_of(function: Any) -> CompiledParts | None:
-    """Return the compiled parts of a function, None if it has none."""
-    found: CompiledParts | None = getattr(function, "__dict__", {}).get("parts")
+def compiled_parts(
+    kernel: Kernel, address: Address, arrays: int, threads: int, reports: bool = False
+) -> CompiledParts | None:
+    """Return the compiled parts of a kernel, None if its library does not name them."""
+    if not address.work:
+        return None
+    elements = kernel.numbers[Cut._fields.index("elements")]
+    return CompiledParts(
+        address.work, address.close, np.array(kernel.numbers, np.int64), kernel.slots, threads,
+        arrays, elements, address.library, reports,
+    )  # fmt: skip
+
+
+def attach_calls(function: Callable[..., Any], calls: Sequence[CompiledParts | None]) -> None:
+    """Let `parts_of` find the compiled parts of a function that makes several calls."""
+    if None not in calls:
+        function.__dict__["parts"] = calls
+
+
+def parts_of(function: Any) -> Sequence[CompiledParts] | None:
+    """Return the compiled parts of the calls that a function makes, None if it has none."""
+    found: Sequence[CompiledParts] | None = getattr(function, "__dict__", {}).get("parts")
     return found

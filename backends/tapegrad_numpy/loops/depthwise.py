@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad_numpy.kernels.convolution import output_shape
-from tapegrad_numpy.loops.binding import caller
+from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
 from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
 from tapegrad_numpy.loops.vector_products import Described
@@ -390,6 +391,8 @@ def bind_depthwise(
             return plain(a, b, **params)
         return y if wide is dtype else y.astype(dtype, copy=False)
 
+    if wide is dtype:
+        attach_parts(run, kernel, address, 3, thread_count())
     return run
 
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller
+from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.compiled_parts import attach_calls, compiled_parts
 from tapegrad_numpy.loops.fourier_passes import factors_of, passes_text
 from tapegrad_numpy.loops.layout import Cut
 from tapegrad_numpy.loops.source import Kernel
@@ -151,8 +152,8 @@ def _table(lines: Lines, name: str, params: Mapping[str, Any]) -> list[float]:
 _OPEN = """
 static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {
     enum { V = LANES };
-    const T *x = (const T *)data[0], *table = (const T *)data[1];
-    T *y = (T *)data[2];
+    const T *x = (const T *)data[0], *table = (const T *)data[2];
+    T *y = (T *)data[1];
     const int64_t *own = z + FIRST;
     const int64_t n = own[0], inner = own[1], read = own[2], written = own[3], count = own[5];
     const T sign = (T)own[4], scale = table[0];
@@ -312,25 +313,29 @@ def bind_fourier(
     is_real = name == "inverse_real_fourier"
     made = real if is_real else np.result_type(real, np.complex64)
     axes = _axes(name, shape, params)
-    calls = []
+    calls: list[Any] = []
+    parts: list[Any] = []
     result = tuple(shape)
     for axis, n in axes:
         lines = _lines(shape, axis, n, name)
         result = (*shape[:axis], lines.written, *shape[axis + 1 :])
         table = np.array(_table(lines, name, params), real)
         numbers = (*_numbers(lines, real.itemsize, name, params), len(table))
-        arrays = [(dtype, shape), (real, table.shape), (made, result)]
+        arrays = [(dtype, shape), (made, result), (real, table.shape)]
         own = kernel._replace(numbers=numbers)
-        calls.append((caller(arrays, 2, own, address), table))
+        calls.append((caller(arrays, 1, own, address), table))
+        one = compiled_parts(own, address, 2, thread_count())
+        parts.append(one and one._replace(table=table, order=(1, 1) if parts else (0, 1)))
     empty, in_order = np.empty, np.ascontiguousarray
     (function, table), *others = calls
 
     def run(x: Any, **params: Any) -> Any:
         y = empty(result, made)
-        if function(x, table, y) and function(in_order(x), table, y):
+        if function(x, y, table) and function(in_order(x), y, table):
             return plain(x, **params)
         for again, roots in others:  # each row is read before it is written
-            again(y, roots, y)
+            again(y, y, roots)
         return y
 
+    attach_calls(run, parts)
     return run

@@ -21,12 +21,12 @@ class CSequences:
         params: Mapping[str, Any],
     ) -> list[NativeStep] | None:
         from tapegrad_numpy.loops.compiled_parts import parts_of  # with the first program
-        from tapegrad_numpy.sequences.instructions import WRITERS, step_of_parts  # likewise
+        from tapegrad_numpy.sequences.instructions import WRITERS, steps_of_parts  # likewise
 
         if not switches.SEQUENCES:
             return None
         parts = parts_of(kernel)
-        made = None if parts is None else step_of_parts(parts, operands)
+        made = None if parts is None else steps_of_parts(parts, operands)
         if made is None and primitive in WRITERS:
             made = WRITERS[primitive](operands, results, params)
         return made
@@ -39,7 +39,7 @@ class CSequences:
         return views_of(kernel, operand, params)
 
     def copy(self, source: Layout) -> list[NativeStep] | None:
-        from tapegrad_numpy.sequences.instructions import copies  # likewise
+        from tapegrad_numpy.sequences.copies import copies  # likewise
 
         return copies(source, contiguous(source.shape, source.dtype), (0, 1))
 

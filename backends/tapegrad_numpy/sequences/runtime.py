@@ -1,4 +1,4 @@
-"""C text that runs a sequence of instructions: compiled loops, matrix products, copies.
+"""C text that runs a sequence of instructions: compiled loops, matrix products, copies, calls.
 
 An instruction is a list of integers: its length, its kind, the number of its arrays, then a place
 and an offset in bytes for each array, then what the kind needs. Places are addresses: those of the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tapegrad.core.backend.capabilities import ENDLESS
 
-LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS = range(6)
+LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
 """The kinds of instructions; instructions.py writes them."""
 
 FIXED = 12
@@ -122,6 +122,10 @@ static void fill(const int64_t *h, char *to) {
     else for (int64_t i = 0; i < count; ++i) memcpy(to + i * size, element, size);
 }
 
+/* A function of functions.py. It returns 0, 2 if there is no memory, or 3 if the steps have to run
+   from Python, where they raise the error that belongs to their operands. */
+typedef int Function(const int64_t *h, char **data);
+
 static int run_steps(const int64_t *p, const int64_t *end, char **place);
 
 /* Run a round of a loop again and again. First the number of rounds, whether the last entry comes
@@ -169,6 +173,9 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
         const int64_t *h = p + 3 + 2 * count;
         int code = 0;
         switch (p[1]) {
+        case TABLE:
+            data[count] = (char *)h[5];
+            /* fall through */
         case LOOP:
             code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
             break;
@@ -182,6 +189,7 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
         case PRODUCT: products(h, data); break;
         case COPY: copy_elements(h, data[0], data[1]); break;
         case FILL: fill(h, data[0]); break;
+        case CALL: code = ((Function *)h[0])(h + 1, data); break;
         case ROUNDS: code = run_rounds(h, p + p[0], place); break;
         }
         if (code) return code;
@@ -194,8 +202,8 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
    number of integers of the instructions, the address and the size of the memory, whether it is in
    use, and whether other Python threads go on; then dtype, size, scalar type and flags of every
    array; addresses of constants; offsets in the memory; the instructions.
-   Returns 0, 1 if an array does not fit, 2 if there is no memory, 3 if an index is wrong, or 4 if
-   a loop did not end. */
+   Returns 0, 1 if an array does not fit, 2 if there is no memory, 3 if an index or a matrix is
+   wrong, or 4 if a loop did not end. */
 void *run_sequence(Array *self, Array **given, intptr_t count) {
     int64_t *s = (int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
@@ -225,7 +233,7 @@ void *run_sequence(Array *self, Array **given, intptr_t count) {
 
 def sequence_text() -> str:
     """Return the text with its constants; it follows that of the runtime and of direct calls."""
-    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS")
+    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL", "TABLE")
     lines = [f"#define {name} {globals()[name]}" for name in names]
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")

@@ -49,15 +49,15 @@ class Natives:
         for position, step in enumerate(steps):
             if position in held:
                 continue
-            if isinstance(step, Call) and step.aliases:
-                if step.effects:
-                    self._views.update({value.number: None for value in step.results})
-                else:
-                    self._add_views(position, step)
-            else:
-                native = self._native(position, step)
-                if native is not None:
-                    self.found[position] = native
+            may_alias = isinstance(step, Call) and step.aliases
+            if isinstance(step, Call) and may_alias and self._are_views(step):
+                self.aliases.add(position)
+                continue
+            native = self._native(position, step)
+            if native is not None:
+                self.found[position] = native
+            elif may_alias:
+                self._views.update({value.number: None for value in step.results})
 
     def view(self, value: Value) -> View | None:
         """Return where a value lies; None if that is not known."""
@@ -66,19 +66,22 @@ class Natives:
             self._views[value.number] = View(value, 0, layout)
         return self._views[value.number]
 
-    def _add_views(self, position: int, call: Call) -> None:
+    def _are_views(self, call: Call) -> bool:
+        """Whether the results are views, whose places are then known.
+
+        A reshape makes a copy where the elements of its operand do not follow each other.
+        """
         before = self.view(call.reads[0]) if len(call.reads) == 1 else None
-        if before is not None and len(call.operands) == 1:
-            kernel = call.primitive.kernel(call.array_type)
-            made = self._compiler.views(kernel, before.layout, call.params)
-            shapes = [value.shape for value in call.results]
-            if made is not None and [layout.shape for _, layout in made] == shapes:
-                for value, (offset, layout) in zip(call.results, made):
-                    self._views[value.number] = View(before.root, before.offset + offset, layout)
-                self.aliases.add(position)
-                return
-        for value in call.results:
-            self._views[value.number] = None
+        if before is None or len(call.operands) != 1 or call.effects:
+            return False
+        kernel = call.primitive.kernel(call.array_type)
+        made = self._compiler.views(kernel, before.layout, call.params)
+        shapes = [value.shape for value in call.results]
+        if made is None or [layout.shape for _, layout in made] != shapes:
+            return False
+        for value, (offset, layout) in zip(call.results, made):
+            self._views[value.number] = View(before.root, before.offset + offset, layout)
+        return True
 
     def _native(self, position: int, step: Step) -> Native | None:
         operands: Sequence[Any] = step.operands if isinstance(step, Call) else step.arguments

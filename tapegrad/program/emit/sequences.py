@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.backend.capabilities import SequenceCompiler
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, to_python
 from tapegrad.program.emit.native_steps import Natives
@@ -44,8 +46,23 @@ class NativeSequence:
         return self.arguments
 
     def one_by_one(self, *arrays: Any) -> tuple[Any, ...]:
-        """Run the steps from Python, for arrays that are not contiguous and wrong indices."""
-        return self._steps_in_python(arrays, ())[0]
+        """Run the steps from Python, for wrong indices and matrices; they raise the error.
+
+        If arrays are not contiguous, copies of them are tried first.
+        """
+        found = self._with_copies(arrays)
+        return self._steps_in_python(arrays, ())[0] if found is None else found
+
+    def _with_copies(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        ordered = [np.asarray(array, order="C") for array in arrays]
+        are_same = all(new is old for new, old in zip(ordered, arrays))
+        if are_same or any(target is not None for target in self.targets):
+            return None
+        results = [
+            np.empty(value.shape, value.dtype) if source is None else source()
+            for value, source in zip(self.results, self.sources)
+        ]
+        return None if self.run(*ordered, *results) else tuple(results)
 
     @cached_property
     def _steps_in_python(self) -> Run:

@@ -43,7 +43,6 @@ class _RoundsPlan:
     def __init__(self, one: Any, natives: Natives, compiler: SequenceCompiler) -> None:
         self._one, self._natives, self._compiler = one, natives, compiler
         self._graph, self._layout = one.graph, one.layout
-        self._instructions: list[Instruction] = []
         self._entries: list[Entry] = []
 
     def function(
