@@ -51,7 +51,17 @@ FACES = tuple(
     tapegrad.keras.ops.image tapegrad.keras.layers tapegrad.keras.losses tapegrad.keras.metrics
     tapegrad.keras.activations tapegrad.keras.initializers tapegrad.keras.regularizers
     tapegrad.keras.constraints tapegrad.keras.optimizers tapegrad.keras.optimizers.schedules
-    tapegrad.keras.random tapegrad.keras.utils
+    tapegrad.keras.random tapegrad.keras.utils tapegrad.sparse tapegrad.ragged tapegrad.strings
+    tapegrad.lookup tapegrad.lookup.experimental tapegrad.io tapegrad.audio tapegrad.saved_model
+    tapegrad.numpy.polynomial.hermite_e tapegrad.numpy.polynomial.laguerre
+    tapegrad.numpy.polynomial.polyutils tapegrad.keras tapegrad.keras.backend
+    tapegrad.keras.preprocessing.image tapegrad.keras.preprocessing.sequence
+    tapegrad.keras.preprocessing.text tapegrad.keras.tree tapegrad.keras.callbacks
+    tapegrad.keras.models tapegrad.keras.saving tapegrad.keras.mixed_precision
+    tapegrad.data.experimental tapegrad.distribute tapegrad.config tapegrad.config.experimental
+    tapegrad.config.threading tapegrad.config.optimizer tapegrad.debug
+    tapegrad.experimental.dlpack tapegrad.compat tapegrad.compat.autograd tapegrad.summary
+    tapegrad.extend
     """.split()  # noqa: SIM905 -- a list literal would fill a page
 )
 

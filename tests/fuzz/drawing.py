@@ -87,15 +87,9 @@ class Draw:
         """Return True or False."""
         return bool(self.whole(0, 2))
 
-    def pick(
-        self, is_fit: Callable[[Any], bool] = lambda _: True, kinds: str = "f"
-    ) -> int | None:
+    def pick(self, is_fit: Callable[[Any], bool] = lambda _: True, kinds: str = "f") -> int | None:
         """Return the position of a value that fits; recent ones are preferred."""
-        fit = [
-            k
-            for k, value in enumerate(self.values)
-            if _kind(value) in kinds and is_fit(value)
-        ]
+        fit = [k for k, value in enumerate(self.values) if _kind(value) in kinds and is_fit(value)]
         if not fit:
             return None
         near = fit[-4:] if self.whole(0, 3) else fit

@@ -161,8 +161,10 @@ ALONG_AXIS = {
     "diff": lambda x, axis: tnp.diff(x, axis=axis),
     "l2_normalize": lambda x, axis: tf.nn.l2_normalize(x + 2.0, axis=axis),
     "centered": lambda x, axis: x - tf.reduce_mean(x, axis=axis, keepdims=True),
-    "standardized": lambda x, axis: (x - tf.reduce_mean(x, axis, True))
-    * tf.math.rsqrt(tf.math.reduce_variance(x, axis, True) + 0.1),
+    "standardized": lambda x, axis: (
+        (x - tf.reduce_mean(x, axis, True))
+        * tf.math.rsqrt(tf.math.reduce_variance(x, axis, True) + 0.1)
+    ),
     "roll": lambda x, axis: tf.roll(x, 1, axis),
     "median": lambda x, axis: tnp.median(x, axis=axis),
     "cummax": lambda x, axis: tnp.maximum.accumulate(x, axis=axis),
@@ -199,5 +201,6 @@ def constant(draw: Draw) -> Step | None:
 
 
 DRAWERS: tuple[Drawer, ...] = (
-    unary, unary, unary, binary, binary, binary, ternary, reduction, reduction, along_axis, constant,
+    unary, unary, unary, binary, binary, binary, ternary, reduction, reduction, along_axis,
+    constant,
 )  # fmt: skip

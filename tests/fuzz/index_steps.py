@@ -177,7 +177,9 @@ def repeat(draw: Draw) -> Step | None:
     functions = (
         lambda value: tf.repeat(value, times, axis=axis),
         lambda value: tf.tile(value, tiles),
-        lambda value: tf.broadcast_to(tf.expand_dims(value, axis), (*shape[:axis], times, *shape[axis:])),
+        lambda value: tf.broadcast_to(
+            tf.expand_dims(value, axis), (*shape[:axis], times, *shape[axis:])
+        ),
         lambda value: tf.roll(value, times, axis),
     )  # fmt: skip
     return Step(f"repeat {kind} axis={axis} {times} {tiles}", (x,), functions[kind])
@@ -198,7 +200,7 @@ def scatter(draw: Draw) -> Step | None:
         lambda value: tf.scatter_nd(places[:, None], value, (4, *shape[1:])),
         lambda value: tf.tensor_scatter_nd_add(value, unique, tf.gather_nd(value, unique) * 0.5),
         lambda value: tf.tensor_scatter_nd_update(value, unique, tf.gather_nd(value, unique) + 1.0),
-        lambda value: tf.math.unsorted_segment_max(value, places % 2, 2) if len(set(places % 2)) == 2 else value,
+        lambda value: tf.math.unsorted_segment_max(value, np.arange(count) % 2, min(2, count)),
     )  # fmt: skip
     return Step(f"scatter {kind} {places.tolist()} {unique.tolist()}", (x,), functions[kind])
 
@@ -215,7 +217,9 @@ def part(draw: Draw) -> Step | None:
         lambda value: tf.linalg.band_part(value, low, high),
         lambda value: tf.linalg.diag_part(value),
         lambda value: tnp.take_along_axis(value, places, axis=-1),
-        lambda value: tf.gather(value, tf.argmax(value, axis=-1) % shape[-2], axis=-2, batch_dims=len(shape) - 2),
+        lambda value: tf.gather(
+            value, tf.argmax(value, axis=-1) % shape[-2], axis=-2, batch_dims=len(shape) - 2
+        ),
         lambda value: tf.math.top_k(value, min(2, shape[-1]))[0],
         lambda value: tf.linalg.diag(value[..., 0]),
     )  # fmt: skip

@@ -171,11 +171,15 @@ def forward_mode(case: Case) -> str | None:
     first = len(results) - 2 * len(case.variables) - len(inputs)
     gradients = results[first : first + len(inputs)]
     product = sum(float(np.sum(g * host(d))) for g, d in zip(gradients, directions))
-    wanted = np.asarray(product, found[0].dtype)
+    wanted = found[0]
     text = difference(found[1:], [found[0], found[0]])
     if text or _has_own_rule(case.program):
         return text
-    text = difference([found[0]], [wanted])
+    # A cast to float32 inside of the program rounds tangents and cotangents at other places.
+    is_near = abs(float(found[0]) - product) < (1e-6 if wanted.dtype == np.float64 else 1e-2) * max(
+        1.0, abs(product)
+    )
+    text = None if is_near else f"{float(found[0])} and {product}"
     return f"forward mode and reverse mode differ: {text}" if text else None
 
 
@@ -213,7 +217,7 @@ def translated_to_numpy(case: Case) -> str | None:
 
 
 CHECKS = (
-    as_function, gradients_inside, gradients_outside, forward_mode, translated_to_numpy,
+    gradients_inside, as_function, gradients_outside, forward_mode, translated_to_numpy,
     little_memory,
 )  # fmt: skip
 
@@ -277,13 +281,19 @@ def _renumbered(step: Any, removed: int) -> Any:
     return type(step)(step.text, operands, step.function, step.reads_variables)
 
 
+def checks_of(seed: int) -> list[Callable[[Case], str | None]]:
+    """Return the first check and two of the others: a new program says more than all checks."""
+    order = np.random.default_rng([seed, 3]).permutation(len(CHECKS) - 1)[:2]
+    return [CHECKS[0], *[CHECKS[1 + k] for k in order]]
+
+
 def check(seed: int) -> Counter[str]:
-    """Run all checks of a program; the thresholds of passes are lowered for two seeds of three."""
+    """Run some checks of a program; the thresholds of passes are lowered for two seeds of three."""
     names = frozenset(thresholds.SMALLEST) if seed % 3 else frozenset()
     with thresholds.lowered(names):
         case = case_of(seed)
         counts = Counter(programs=1, steps=len(case.program.steps))
-        for one in CHECKS:
+        for one in checks_of(seed):
             text = fault_of(one, case)
             counts["comparisons"] += 1
             if text:
