@@ -70,8 +70,11 @@ Drawer = Callable[["Draw"], Step | None]
 class Draw:
     """What a drawer chooses from: random numbers and the values so far."""
 
-    def __init__(self, seed: int, values: Sequence[Any], variables: Sequence[Any]) -> None:
+    def __init__(
+        self, seed: int, values: Sequence[Any], variables: Sequence[Any], kinds: str = "f"
+    ) -> None:
         self.rng = np.random.default_rng([seed, 1])
+        self.kinds = kinds
         self.values = list(values)
         self.variables = variables
 
@@ -87,8 +90,11 @@ class Draw:
         """Return True or False."""
         return bool(self.whole(0, 2))
 
-    def pick(self, is_fit: Callable[[Any], bool] = lambda _: True, kinds: str = "f") -> int | None:
+    def pick(
+        self, is_fit: Callable[[Any], bool] = lambda _: True, kinds: str | None = None
+    ) -> int | None:
         """Return the position of a value that fits; recent ones are preferred."""
+        kinds = kinds or self.kinds
         fit = [k for k, value in enumerate(self.values) if _kind(value) in kinds and is_fit(value)]
         if not fit:
             return None
@@ -119,9 +125,13 @@ def program_of(
     drawers: Sequence[Drawer],
     length: int,
     after: Callable[[Draw, int], Step | None] | None = None,
+    kinds: str = "f",
 ) -> Program:
-    """Draw a program of about `length` steps; `after` may add a step to each result."""
-    draw = Draw(seed, inputs, variables)
+    """Draw a program of about `length` steps; `after` may add a step to each result.
+
+    `kinds` are the kinds of dtypes, in NumPy's letters, from which drawers choose.
+    """
+    draw = Draw(seed, inputs, variables, kinds)
     program = Program(seed, len(inputs))
     for _ in range(3 * length):
         if len(program.steps) >= length:

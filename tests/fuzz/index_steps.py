@@ -27,7 +27,7 @@ def _factors(draw: Draw, count: int) -> list[int]:
 
 def reshape(draw: Draw) -> Step | None:
     """The same elements with other axes."""
-    x = draw.pick(kinds="fi")
+    x = draw.pick()
     if x is None:
         return None
     shape = _factors(draw, int(np.prod(draw.shape(x))))

@@ -27,6 +27,8 @@ class Loader:
     write: Callable[[Path], Any]
     load: Callable[[Path], Any]
     state: Callable[[], Any] | None = None
+    may_crash: bool = False
+    """Whether a library in C reads the file, which may crash or never return; HDF5's does."""
 
 
 def _model() -> Any:
@@ -39,7 +41,10 @@ def _model() -> Any:
 
 
 def _into_model(
-    name: str, save: Callable[[Any, Path], Any], load: Callable[[Any, Path], Any]
+    name: str,
+    save: Callable[[Any, Path], Any],
+    load: Callable[[Any, Path], Any],
+    may_crash: bool = False,
 ) -> Loader:
     """Return a loader that reads into a model which exists already."""
     source, target = _model(), _model()
@@ -50,6 +55,7 @@ def _into_model(
         lambda folder: save(source, folder),
         lambda folder: load(target, folder),
         lambda: [v.numpy() for v in [*target.weights, *target.optimizer.variables]],
+        may_crash,
     )
 
 
@@ -58,6 +64,7 @@ def _new_model(name: str, file: str) -> Loader:
         name,
         lambda folder: _model().save(folder / file),
         lambda folder: keras.models.load_model(folder / file),
+        may_crash=True,
     )
 
 
@@ -219,7 +226,7 @@ def all_loaders() -> list[Loader]:
         _new_model("load_model keras", "m.keras"),
         _new_model("load_model h5", "m.h5"),
         _into_model("load_weights h5", lambda m, f: m.save_weights(f / "a.weights.h5"),
-                    lambda m, f: m.load_weights(f / "a.weights.h5")),
+                    lambda m, f: m.load_weights(f / "a.weights.h5"), may_crash=True),
         _into_model("load_weights safetensors", lambda m, f: m.save_weights(f / "a.safetensors"),
                     lambda m, f: m.load_weights(f / "a.safetensors")),
         _into_model("load_weights keras", lambda m, f: m.save(f / "a.keras"),
