@@ -38,23 +38,29 @@ def samples() -> list[Sample]:
 
 def special(array: np.ndarray, rng: np.random.Generator, dtype: str) -> np.ndarray:
     """Return the array with special values in about a third of its places."""
-    if array.dtype.kind == "b" or array.size == 0:
-        return array
-    if array.dtype.kind in "iu":
+    if array.dtype.kind == "c":
+        return _special_complex(array, rng, dtype)
+    if array.dtype.kind in "biu" or array.size == 0:
         return array  # indices and sizes, mostly; extremes would be out of range
     kind = np.finfo(dtype)
     values = np.array(
         [np.nan, np.inf, -np.inf, 0.0, -0.0, kind.smallest_subnormal, -kind.tiny, kind.max,
          kind.min, kind.eps, 1.0, -1.0, 88.8, -750.0]
     )  # fmt: skip
-    made = array.astype("complex128" if array.dtype.kind == "c" else "float64")
     mask = rng.random(array.shape) < 0.35
-    made = np.where(mask, rng.choice(values, size=array.shape), made)
-    if array.dtype.kind == "c":
-        imaginary = np.where(mask, rng.choice(values, size=array.shape), made.imag)
-        made = made.real + 1j * imaginary
-        return made.astype("complex64" if dtype == "float32" else "complex128")
+    made = np.where(mask, rng.choice(values, size=array.shape), array)
     return made.astype(dtype)
+
+
+def _special_complex(array: np.ndarray, rng: np.random.Generator, dtype: str) -> np.ndarray:
+    """Return complex numbers on the axes: products of infinite ones differ between compilers."""
+    parts = [
+        np.where(rng.random(array.shape) < 0.35, rng.choice([0.0, -0.0, 1.0, -1.0], array.shape), x)
+        for x in (array.real, array.imag)
+    ]
+    made = np.empty(array.shape, "complex64" if dtype == "float32" else "complex128")
+    made.real, made.imag = parts
+    return made
 
 
 def values_and_gradients(sample: Sample, has_gradients: bool) -> Any:
