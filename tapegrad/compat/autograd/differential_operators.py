@@ -133,7 +133,7 @@ def grad_named(fun: Function, argname: str) -> Function:
     12.0
     """
     names = list(_signature(fun, "grad_named").parameters)
-    if not isinstance(argname, str) or argname not in names:
+    if type(argname) is not str or argname not in names:
         raise ArgumentError(
             f"{get_name(fun)} has no parameter {argname!r}. Its parameters are {', '.join(names)}."
         )
