@@ -15,6 +15,7 @@ import ast
 import contextlib
 import copy
 import doctest
+import enum
 import faulthandler
 import importlib
 import inspect
@@ -61,7 +62,6 @@ FACES = tuple(
     tapegrad.data.experimental tapegrad.distribute tapegrad.config tapegrad.config.experimental
     tapegrad.config.threading tapegrad.config.optimizer tapegrad.debug
     tapegrad.experimental.dlpack tapegrad.compat tapegrad.compat.autograd tapegrad.summary
-    tapegrad.extend
     """.split()  # noqa: SIM905 -- a list literal would fill a page
 )
 
@@ -74,6 +74,7 @@ NOT_CALLED = frozenset(
         *("set_seed", "Checkpoint", "CheckpointManager", "plot_model", "set_random_seed"),
         *("enable_interactive_logging", "disable_interactive_logging", "function", "device"),
         *("disable_traceback_filtering", "enable_traceback_filtering", "TensorShape"),
+        *("isinstance", "type"),  # Python's own, in the place of autograd's
     }
 )
 
@@ -151,7 +152,7 @@ def public_names(face: str) -> Iterator[tuple[str, Any]]:
         value = getattr(module, name, None)
         if name.startswith("_") or name in NOT_CALLED or isinstance(value, ModuleType):
             continue
-        if isinstance(value, type) and issubclass(value, BaseException):
+        if isinstance(value, type) and issubclass(value, BaseException | enum.Enum):
             continue
         if not str(getattr(value, "__module__", "tapegrad")).startswith("tapegrad"):
             continue
