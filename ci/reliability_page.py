@@ -76,21 +76,21 @@ def row(name: str, run: dict[str, Any]) -> str:
     counts = run["counts"]
     figures = ", ".join(f"{counts.get(unit, 0):,} {unit.replace('_', ' ')}" for unit in UNITS[name])
     faults = counts.get("faults", 0)
+    where = f"Recorded on {run['date']}, {run['machine']}, sources `{run['digest']}`."
     lines = [
         f"## {name.replace('_', ' ').capitalize()}",
         "",
         f"{PURPOSES[name][0].upper()}{PURPOSES[name][1:]}.",
         "",
-        f"{figures}; {faults} faults. Recorded on {run['date']}, {run['machine']}, sources "
-        f"`{run['digest']}`.",
+        f"{figures}; {faults} faults. {where}",
         "",
         "```bash",
         command_of(name, run),
         "```",
     ]
-    if counts.get("crashed in HDF5"):
-        lines += ["", f"HDF5's own library crashed or did not return for "
-                  f"{counts['crashed in HDF5']} damaged files."]  # fmt: skip
+    crashes = counts.get("crashed in HDF5")
+    if crashes:
+        lines += ["", f"HDF5's own library crashed or did not return for {crashes} damaged files."]
     return "\n".join(lines)
 
 
