@@ -16,6 +16,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting import cast
+from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.shape import functions as shapes, joining
 
 CHUNK_BYTES = 256 * 2**20
@@ -59,14 +60,17 @@ def one_hot_rows(
 ) -> Tensor:
     """Return rows `start` to `start + rows` of the identity as seeds, for all examples."""
     shape = tuple(target.shape) if shape is None else shape
-    size = math.prod(shape)
-    seeds = np.zeros(rows * size, target.dtype.dtype)
-    seeds[start :: size + 1] = 1  # the diagonal
     examples = target.ndim - len(shape)
-    seeds = seeds.reshape(rows, *[1] * examples, *shape)
-    if examples:
-        seeds = np.broadcast_to(seeds, (rows, *target.shape))
-    return wrap(place_like(seeds, target.array))
+    # The seeds are made on the device of the target, and a function records how.
+    numbers = creation.positions_like_p(target, length=rows, dtype=np.dtype(np.int64))
+    if start:
+        numbers = arithmetic.add(numbers, start)
+    dtype = target.dtype.dtype
+    size = math.prod(shape)
+    seeds = creation.one_hot_p(numbers, depth=size, on=1, off=0, axis=1, dtype=dtype)
+    seeds = shapes.reshape(seeds, (rows, *[1] * examples, *shape))
+    made: Tensor = shapes.broadcast_to(seeds, (rows, *target.shape)) if examples else seeds
+    return made
 
 
 def rows_of(grad: Any, rows: int, level: int) -> Any:

@@ -136,7 +136,7 @@ class HostLoops:
     def source(self, run: Any) -> None:
         return None
 
-    def takes_stages(self, rows: int, length: int) -> bool:
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
         return True
 
     def recomputes(self, weight: int, nbytes: int) -> bool:

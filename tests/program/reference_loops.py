@@ -172,8 +172,8 @@ class Reference:
     def source(self, run: Any) -> None:
         return None
 
-    def takes_stages(self, rows: int, length: int) -> bool:
-        return True
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
+        return stride == 1
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= 2 * nbytes

@@ -237,7 +237,7 @@ def test_a_larger_loop_reads_costly_combinations(target: Watching) -> None:
 
     def function(x: Any, y: Any, z: Any) -> Any:
         weights = tf.exp(-tf.square(x[:, None] - y[None, :]))
-        return tf.reduce_sum(weights[None] * z[:, None, :], 2)
+        return tf.reduce_sum(tf.square(weights[None] - z[:, None, :]), 2)
 
     shapes = ((50,), (40,), (30, 40))
     tensors = [tf.constant(draw(*shape, seed=k)) for k, shape in enumerate(shapes)]

@@ -142,7 +142,7 @@ def test_a_product_in_between_keeps_passes_apart(target: Watching) -> None:
 
 def test_a_compiler_that_refuses_stages_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(Watching):
-        def takes_stages(self, rows: int, length: int) -> bool:
+        def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
             return (rows, length) != (6, 5)
 
     capabilities.use(monkeypatch, loops=Refusing())

@@ -39,12 +39,13 @@ class CLoopCompiler:
     windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
     result_buffer = staticmethod(recycled)
 
-    def takes_stages(self, rows: int, length: int) -> bool:
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
         """Return whether a loop with stages is at least as fast as separate loops.
 
         Each row is processed by one thread. Separate loops divide a few long rows among threads.
+        Rows are contiguous.
         """
-        return rows >= _ROWS_FOR_THREADS or rows * length < MANY
+        return stride == 1 and (rows >= _ROWS_FOR_THREADS or rows * length < MANY)
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= _WEIGHT_PER_BYTE * nbytes

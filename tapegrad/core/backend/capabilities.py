@@ -112,10 +112,12 @@ class LoopCompiler(Protocol):
         Loops then compute these together with the calls around them.
         """
 
-    def takes_stages(self, rows: int, length: int) -> bool:
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
         """Whether `compile` accepts loops with stages for so many rows of this length.
 
-        It should be true where one such loop is faster than several loops without stages.
+        The elements of a row are `stride` apart in an array of the space of the loop: 1 for its
+        last axes. It should be true where one such loop is faster than several loops without
+        stages.
         """
 
     def recomputes(self, weight: int, nbytes: int) -> bool:

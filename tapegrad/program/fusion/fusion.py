@@ -29,7 +29,7 @@ from tapegrad.program.graph.formulas import is_combining, number_of, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
 from tapegrad.program.graph.row_sums import AddsRows, row_sum_of, without_row_sums
-from tapegrad.program.graph.windows import Windowed, window_of
+from tapegrad.program.graph.windows import PARTS, Windowed, window_of
 
 MOST_ARRAYS = 24
 """The most arrays that one loop reads and writes."""
@@ -89,6 +89,8 @@ class _Plan:
     ) -> None:
         self.graph = graph
         self._windows = windows
+        # Loops that look through windows also look through parts of what these show.
+        self._shown = {*windows, *PARTS} if windows else {*windows}
         self._takes_stages = takes_stages
         self._reads: dict[int, list[tuple[Value, Seen]]] = {}
         self.calls = graph.calls
@@ -321,7 +323,7 @@ class _Plan:
         needed = {value.number for value in self.graph.results}
         for place in range(len(self.calls) - 1, -1, -1):
             call = self.calls[place]
-            shows = is_view(call) or call.primitive.name in self._windows
+            shows = is_view(call) or call.primitive.name in self._shown
             if not self.is_fusible(place) and (
                 not shows or any(value.number in needed for value in call.results)
             ):

@@ -1,6 +1,6 @@
 """Groups of calls that make several passes over their rows.
 
-A reduction along the last axes makes one value per row. Calls that read this value for every
+A reduction along neighbouring axes makes one value per row. Calls that read this value for every
 element of its row, or once per row, may run in the same loop. It passes over a row once to reduce
 it and once more to use the result, while the row is in a cache or in registers.
 """
@@ -8,21 +8,23 @@ it and once more to use the result, while the row is in a cache or in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import NamedTuple, Protocol
 
 from tapegrad.program.graph.graph import Call, Shape, Value
-from tapegrad.program.graph.iteration_spaces import space_of
+from tapegrad.program.graph.iteration_spaces import rows_of, space_of
 from tapegrad.program.graph.windows import Windowed
 
 Seen = Shape | Windowed
 """How a loop reads a value: its shape among the axes of the space, or where it is elsewhere."""
 
-TakesStages = Callable[[int, int], bool]
-"""Whether a loop may make several passes over so many rows of a length."""
+TakesStages = Callable[[int, int, int], bool]
+"""Whether a loop may make several passes over so many rows of a length.
+
+The elements of a row are as far apart as the third number says.
+"""
 
 
-def without_stages(rows: int, length: int) -> bool:
+def without_stages(rows: int, length: int, stride: int) -> bool:
     """No loop makes several passes."""
     return False
 
@@ -111,11 +113,9 @@ def _levels(calls: Calls, place: int, own: set[int], form: Form) -> bool | None:
 
 
 def can_have_stages(form: Form, takes_stages: TakesStages) -> bool:
-    """Whether a loop may pass over the rows of a form several times: they are its last axes."""
-    rank = len(form.space)
-    if form.axes != tuple(range(rank - len(form.axes), rank)):
-        return False
-    return takes_stages(prod(form.rows), prod(form.space[axis] for axis in form.axes))
+    """Whether a loop may pass over the rows of a form several times: their axes are neighbours."""
+    found = rows_of(form.space, form.axes)
+    return found is not None and takes_stages(*found)
 
 
 def continues(calls: Calls, maker: int, place: int, seen: Seen, takes_stages: TakesStages) -> bool:

@@ -7,6 +7,7 @@ space. Views are resolved to the values that they show.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from tapegrad.program.graph.graph import Call, Shape, Value
 
@@ -16,6 +17,20 @@ VIEWS = frozenset({"reshape", "broadcast_to"})
 def space_of(shape: Shape) -> Shape:
     """Return a shape without its axes of length 1."""
     return tuple(size for size in shape if size != 1)
+
+
+def rows_of(shape: Shape, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Return how many rows an array has along axes, their length and the stride of elements.
+
+    None if the axes are not next to each other.
+
+    >>> rows_of((8, 5, 3), (1,)), rows_of((8, 5, 3), (1, 2)), rows_of((8, 5, 3), (0, 2))
+    ((24, 5, 3), (8, 15, 1), None)
+    """
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return None
+    before, after = prod(shape[: axes[0]]), prod(shape[axes[-1] + 1 :])
+    return before * after, prod(shape[axis] for axis in axes), after
 
 
 def is_view(call: Call) -> bool:

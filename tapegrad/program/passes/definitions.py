@@ -19,6 +19,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.iteration_spaces import rows_of
 
 DTYPES = ("float32", "float64")
 HALF = ("bfloat16", "float16")
@@ -88,12 +89,10 @@ def _is_worth_it(call: Call, loops: LoopCompiler, by_loops: Collection[int]) -> 
 
 
 def _has_rows(call: Call, loops: LoopCompiler) -> bool:
-    """Whether a call reduces its last axes, and a loop may pass over them several times."""
+    """Whether a call reduces neighbouring axes that a loop may pass over several times."""
     shape = call.reads[0].shape
-    axes = _axes_of(call, len(shape))
-    if not axes or axes != tuple(range(len(shape) - len(axes), len(shape))):
-        return False
-    return loops.takes_stages(prod(shape[: -len(axes)]), prod(shape[-len(axes) :]))
+    found = rows_of(shape, _axes_of(call, len(shape)))
+    return found is not None and loops.takes_stages(*found)
 
 
 def _axes_of(call: Call, rank: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from functools import partial
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.background import checkpoint
+from tapegrad.core.precision import TF32
 from tapegrad.ops.products.fused import LEAST_WITH_SUMS
 from tapegrad.program.graph.graph import (
     Graph,
@@ -22,11 +23,14 @@ from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
+from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
+from tapegrad.program.passes.parts import with_shared_parts
+from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
@@ -45,11 +49,14 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_early_constants,
         with_shared_constants,
         without_repeated_calls,
+        with_shared_parts,
         with_written_parts,
         without_dead_calls,
         simplified,
+        with_joined_parts,
         with_elementwise_products,
         with_known_constants,
+        partial(with_contractions, rounds_operands=_rounds_operands(backend)),
         with_joins_last,
         with_losses_and_gradients,
         with_joined_products,
@@ -79,6 +86,12 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         graph = rewritten(graph)
         checkpoint()
     return tidied(graph)
+
+
+def _rounds_operands(backend: Backend | None) -> bool:
+    """Whether matrix products of float32 are less exact than sums of products of elements."""
+    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
+    return capabilities is not None and capabilities.capture is not None and TF32["on"]
 
 
 def tidied(graph: Graph) -> Graph:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.ops.products.primitives import plane_p
 from tapegrad.ops.shape.primitives import sum_p
+from tapegrad.program.graph.addition_trees import Sum, sums_of
 from tapegrad.program.graph.dependence import (
     Dependence,
     in_order,
@@ -32,7 +33,6 @@ SMALL = 2**27
 """Products with at least this many multiplications occupy a device and are not merged."""
 
 _ADD = PRIMITIVES["add"]
-_SUMS = ("add", "add_n")
 
 
 def with_joined_products(graph: Graph) -> Graph:
@@ -140,24 +140,16 @@ def _join_group(products: Sequence[Call], shared: int, stacking: Stacking) -> No
 # Sums of products
 
 
-class _Sum(NamedTuple):
-    """A tree of additions: the position of its root, its calls and its leaves."""
-
-    root: int
-    calls: list[int]
-    leaves: list[Value]
-
-
 def _with_joined_sums(graph: Graph) -> Graph:
     makers, uses = makers_of(graph.calls), use_counts(graph)
-    trees = list(_sums(graph.calls, makers, uses))
+    trees = list(sums_of(graph.calls, makers, uses))
     found = [(tree, _product_groups(tree, graph.calls, makers, uses)) for tree in trees]
     stacking = Stacking(graph)
     ordered = iter(_in_common_order([group for _, groups in found for group in groups], stacking))
     new: dict[int, Sequence[Call]] = {}
     gone: set[int] = set()
 
-    def join(tree: _Sum, groups: Sequence[list[Call]]) -> None:
+    def join(tree: Sum, groups: Sequence[list[Call]]) -> None:
         _join_sum(tree, groups, graph.calls[tree.root], stacking)
         new[tree.root] = stacking.taken()
         gone.update(tree.calls)
@@ -174,39 +166,8 @@ def _with_joined_sums(graph: Graph) -> Graph:
     return _rebuilt(graph, new, gone) if new else graph
 
 
-def _sums(calls: Sequence[Call], makers: Mapping[int, int], uses: Counter[int]) -> Iterator[_Sum]:
-    """Yield the maximal trees of additions of arrays of one shape and dtype."""
-    adding = {place for place, call in enumerate(calls) if _adds_alike(call)}
-    inner = {
-        makers[value.number]
-        for place in adding
-        for value in calls[place].reads
-        if uses[value.number] == 1 and makers.get(value.number) in adding
-    }
-    for root in sorted(adding - inner):
-        tree = _Sum(root, [root], [])
-        waiting = list(reversed(calls[root].reads))
-        while waiting:
-            value = waiting.pop()
-            place = makers.get(value.number)
-            if place in inner:
-                assert place is not None
-                tree.calls.append(place)
-                waiting.extend(reversed(calls[place].reads))
-            else:
-                tree.leaves.append(value)
-        yield tree
-
-
-def _adds_alike(call: Call) -> bool:
-    if call.primitive.name not in _SUMS or len(call.reads) != len(call.operands):
-        return False
-    result = call.results[0]
-    return all(v.shape == result.shape and v.dtype == result.dtype for v in call.reads)
-
-
 def _product_groups(
-    tree: _Sum, calls: Sequence[Call], makers: Mapping[int, int], uses: Counter[int]
+    tree: Sum, calls: Sequence[Call], makers: Mapping[int, int], uses: Counter[int]
 ) -> list[list[Call]]:
     """The products among the leaves that can be merged."""
     groups: dict[Any, list[Call]] = {}
@@ -220,7 +181,7 @@ def _product_groups(
 
 
 def _row_sums(
-    tree: _Sum, calls: Sequence[Call], makers: Mapping[int, int], uses: Counter[int]
+    tree: Sum, calls: Sequence[Call], makers: Mapping[int, int], uses: Counter[int]
 ) -> list[Call]:
     """The sums over rows of matrices among the leaves."""
     made = [makers[leaf.number] for leaf in tree.leaves if leaf.number in makers]
@@ -271,7 +232,7 @@ def _note_order(products: Sequence[Call], known: dict[frozenset[int], dict[int, 
         known.setdefault(_numbers(products, position), ranks)
 
 
-def _join_sum(tree: _Sum, groups: Sequence[list[Call]], root: Call, stacking: Stacking) -> None:
+def _join_sum(tree: Sum, groups: Sequence[list[Call]], root: Call, stacking: Stacking) -> None:
     """Add one call per group, and calls that add their results and the other leaves."""
     joined = {call.results[0].number for group in groups for call in group}
     rest = [leaf for leaf in tree.leaves if leaf.number not in joined]

@@ -48,8 +48,8 @@ class PythonLoopCompiler:
     })  # fmt: skip
     windows: frozenset[str] = frozenset()
 
-    def takes_stages(self, rows: int, length: int) -> bool:
-        return True
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
+        return stride == 1
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= 2 * nbytes

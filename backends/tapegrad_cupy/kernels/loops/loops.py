@@ -25,6 +25,9 @@ _ENOUGH_ROWS = 66
 
 _SHORT_ROW = 8192
 
+_ENOUGH_COLUMNS = 8192
+"""Rows of one thread each that take less time than the launches of separate loops."""
+
 _WEIGHT_PER_BYTE = 8
 """Operations that take as long as to read or write a byte of memory."""
 
@@ -146,12 +149,15 @@ class CudaLoopCompiler:
         *("flip", "gather_rows", "roll", "segment_take", "take", "take_runs", "unslice"),
     })  # fmt: skip
 
-    def takes_stages(self, rows: int, length: int) -> bool:
+    def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
         """Return whether a block per row, at most, uses enough of the device.
 
         A few long rows are reduced by many blocks in a launch per stage. If they are short, the
-        launches take more time than the work.
+        launches take more time than the work. One thread passes over a row whose elements are not
+        next to each other, and its neighbours over the next rows.
         """
+        if stride > 1:
+            return rows >= _ENOUGH_COLUMNS or rows * length <= _ENOUGH_COLUMNS
         return rows >= _ENOUGH_ROWS or length <= _SHORT_ROW or rows * length <= 2 * _SHORT_ROW
 
     def recomputes(self, weight: int, nbytes: int) -> bool:

@@ -13,6 +13,8 @@ from tapegrad_cupy.launch.cuda_source import FULL_GRID, THREADS
 
 WARP = 32
 MOST_LANES = 1024
+_FEW_THREADS = 64
+"""The threads of a block with a row each, if there are too few rows for larger blocks."""
 
 _VALUES = 32
 """The most values of an input that a thread of a warp per row holds in registers."""
@@ -36,6 +38,8 @@ def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
     Up to a warp shares a row, and a block has several rows, or a block has one long row. If the row
     fits into registers, `held` is the number of vectors of each input that a thread holds.
     """
+    if geometry.by_columns:
+        return _schedule_of_columns(loop, geometry)
     rows = geometry.count(combined=False)
     vectors = geometry.count(combined=True) // geometry.width
     shared = len(share(loop, constant_inputs(geometry), MOST_SHARED).values)
@@ -56,6 +60,19 @@ def stages_schedule(loop: Loop, geometry: Geometry) -> Schedule:
     is_small = _registers(sizes, held, geometry.width) <= _FEW_REGISTERS
     at_once = 2 if threads == MOST_LANES // 2 and is_small else 1
     return Schedule("stages", threads, lanes, 1, blocks, unroll, held, at_once, shared)
+
+
+def _schedule_of_columns(loop: Loop, geometry: Geometry) -> Schedule:
+    """Return the schedule of rows whose neighbouring elements belong to other rows.
+
+    A thread has a row, so that neighbouring threads read neighbouring elements.
+    """
+    rows, length = geometry.count(combined=False), geometry.count(combined=True)
+    shared = len(share(loop, constant_inputs(geometry), MOST_SHARED).values)
+    held = length if _fits(_sizes(loop, geometry, shared), 1, length, 1) else 0
+    threads = THREADS if rows >= FULL_GRID * THREADS else _FEW_THREADS
+    blocks = -(-rows // threads)
+    return Schedule("stages", threads, 1, 1, blocks, 4, held, 1, shared if held else 0)
 
 
 def held_inputs(geometry: Geometry) -> list[int]:
