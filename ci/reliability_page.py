@@ -29,9 +29,11 @@ SOURCES = ("tapegrad", "backends/tapegrad_numpy", "tests/fuzz")
 PURPOSES = {
     "programs": "random programs: eager code, compiled functions, gradients inside and outside, "
     "forward mode, little memory and NumPy agree",
+    "sizes": "random programs on arrays of changing lengths: one function serves them all",
     "exact": "random programs on whole numbers of twelve dtypes: the same bits in all forms",
     "views": "random views and writes: tensors behave as NumPy's arrays, gradients as differences",
-    "special_values": "NaN, infinities, zeros, denormal and huge numbers: compiled as eager",
+    "special_values": "NaN, infinities, zeros and denormal numbers: compiled code gives what eager "
+    "code does",
     "failures": "KeyboardInterrupt or MemoryError at a random line: nothing half-done is left",
     "files": "damaged files: they are read, or refused in words, and values stay",
     "calls": "wrong arguments of public functions: a result, or an error in words",
@@ -40,6 +42,7 @@ PURPOSES = {
 
 UNITS = {
     "programs": ("programs", "steps", "comparisons"),
+    "sizes": ("programs", "steps", "lengths"),
     "exact": ("programs", "steps", "comparisons"),
     "views": ("scripts", "steps"),
     "special_values": ("calls", "refused"),

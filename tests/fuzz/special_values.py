@@ -1,10 +1,10 @@
-"""Special values: each sample function gives the same on NaN, infinities and extremes, compiled.
+"""Special values: each sample function gives the same on NaN and infinities, compiled.
 
     python -m tests.fuzz.special_values --seconds 600 --seed 1
 
-The arguments of a sample get NaN, infinities, both zeros, denormal and huge numbers in random
-places, and integers their extremes. Eager code and a compiled function have to agree: on the
-class of each element (NaN, infinite, zero with its sign) and on the numbers.
+The arguments of a sample get NaN, infinities, both zeros and denormal numbers in random places.
+Eager code and a compiled function have to agree on which elements are NaN or infinite, and on the
+numbers.
 """
 
 from __future__ import annotations
@@ -36,17 +36,23 @@ def samples() -> list[Sample]:
     return [s for s in all_samples() if s.records and s.name not in LONG_FORMULAS]
 
 
-def special(array: np.ndarray, rng: np.random.Generator, dtype: str) -> np.ndarray:
-    """Return the array with special values in about a third of its places."""
+def special(
+    array: np.ndarray, rng: np.random.Generator, dtype: str, is_finite: bool = False
+) -> np.ndarray:
+    """Return the array with special values in about a third of its places.
+
+    The largest numbers are not among them: sums of such numbers depend on the order.
+    """
     if array.dtype.kind == "c":
         return _special_complex(array, rng, dtype)
     if array.dtype.kind in "biu" or array.size == 0:
         return array  # indices and sizes, mostly; extremes would be out of range
     kind = np.finfo(dtype)
     values = np.array(
-        [np.nan, np.inf, -np.inf, 0.0, -0.0, kind.smallest_subnormal, -kind.tiny, kind.max,
-         kind.min, kind.eps, 1.0, -1.0, 88.8, -750.0]
+        [np.nan, np.inf, -np.inf, 0.0, -0.0, kind.smallest_subnormal, -kind.tiny,
+         kind.eps, 1.0, -1.0, 88.8, -750.0]
     )  # fmt: skip
+    values = values[np.isfinite(values)] if is_finite else values
     mask = rng.random(array.shape) < 0.35
     made = np.where(mask, rng.choice(values, size=array.shape), array)
     return made.astype(dtype)
@@ -105,7 +111,9 @@ def check(seed: int) -> Counter[str]:
     rng = np.random.default_rng(seed)
     sample = samples()[seed % len(samples())]
     dtype = ("float32", "float64")[int(rng.integers(2))]
-    arrays = [special(array, rng, dtype) for array in sample.make(seed)]
+    # An infinite weight of a convolution meets the zeros of the padding in some forms only.
+    is_finite = "conv" in sample.name
+    arrays = [special(array, rng, dtype, is_finite) for array in sample.make(seed)]
     eager = values_and_gradients(sample, bool(rng.integers(2)))
     recorded = tf.function(eager)
     results: list[Any] = []

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tests.fuzz import calls, exact, failures, files, programs, special_values, views
+from tests.fuzz import calls, exact, failures, files, programs, sizes, special_values, views
 from tests.fuzz.command import FaultError, hunt
 from tests.interrupts import count_events
 from tests.seeds import LONG, SEED
 
 SECONDS = {
-    "programs": 10.0,
+    "programs": 8.0,
+    "sizes": 5.0,
     "exact": 5.0,
     "views": 5.0,
     "special_values": 5.0,
-    "failures": 6.0,
+    "failures": 5.0,
     "files": 4.0,
     "calls": 4.0,
 }
@@ -28,6 +29,7 @@ SECONDS = {
 
 CHECKS: dict[str, Any] = {
     "programs": programs.check,
+    "sizes": sizes.check,
     "exact": exact.check,
     "views": views.check,
     "special_values": special_values.check,
