@@ -41,7 +41,8 @@ from tapegrad.core.values.dtypes import (
     uint64,
 )
 from tapegrad.core.values.indexed_slices import IndexedSlices
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.core.values.variable import Variable
 from tapegrad.engine import is_on as _is_engine_on  # noqa: F401  # registers the engine
 from tapegrad.lazy import load as _load
@@ -75,9 +76,12 @@ if TYPE_CHECKING:
         nn,
         numpy,
         optimizers,
+        profiler,
+        queue,
         ragged,
         random,
         scipy,
+        sets,
         signal,
         sparse,
         special,
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
         test,
         testing,
         train,
+        types,
         version,
     )
     from tapegrad.autodiff.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
@@ -296,41 +301,42 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Assert", "DType", "GradientTape", "IndexedSlices", "Module", "RaggedTensor", "SparseTensor",
-    "Tensor", "TensorArray", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable", "abs",
-    "acos", "acosh", "add", "add_n", "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh",
-    "assert_equal", "assert_greater", "assert_less", "assert_rank", "atan", "atan2", "atanh",
-    "audio", "autodiff", "autograph", "batch_to_space", "bitwise", "bool", "boolean_mask",
+    "Tensor", "TensorArray", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable",
+    "abs", "acos", "acosh", "add", "add_n", "argmax", "argmin", "argsort", "as_dtype", "asin",
+    "asinh", "assert_equal", "assert_greater", "assert_less", "assert_rank", "atan", "atan2",
+    "atanh", "audio", "autodiff", "autograph", "batch_to_space", "bitwise", "bool", "boolean_mask",
     "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "case", "cast",
     "checkpoint", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "compat", "complex",
     "complex128", "complex64", "concat", "cond", "config", "constant", "constant_initializer",
-    "control_dependencies", "convert_to_tensor", "cos", "cosh", "cumsum", "custom_gradient", "data",
-    "debug", "debugging", "device", "distribute", "divide", "double", "dtypes", "dynamic_partition",
-    "dynamic_stitch", "eig", "eigvals", "einsum", "ensure_shape", "equal", "errors",
-    "executing_eagerly", "exp", "expand_dims", "experimental", "extend", "eye", "fill", "float16",
-    "float32", "float64", "floor", "floordiv", "foldl", "foldr", "function", "gather", "gather_nd",
-    "get_logger", "grad", "grad_pass_through", "greater", "greater_equal", "group", "half",
-    "hessian", "histogram_fixed_width", "histogram_fixed_width_bins", "hvp", "identity",
+    "control_dependencies", "convert_to_tensor", "cos", "cosh", "cumsum", "custom_gradient",
+    "data", "debug", "debugging", "device", "distribute", "divide", "double", "dtypes",
+    "dynamic_partition", "dynamic_stitch", "eig", "eigvals", "einsum", "ensure_shape", "equal",
+    "errors", "executing_eagerly", "exp", "expand_dims", "experimental", "extend", "eye", "fill",
+    "float16", "float32", "float64", "floor", "floordiv", "foldl", "foldr", "function", "gather",
+    "gather_nd", "get_logger", "grad", "grad_pass_through", "greater", "greater_equal", "group",
+    "half", "hessian", "histogram_fixed_width", "histogram_fixed_width_bins", "hvp", "identity",
     "identity_n", "image", "index_add", "index_update", "init_scope", "initializers", "int16",
     "int32", "int64", "int8", "io", "is_tensor", "jacobian", "jvp", "keras", "less", "less_equal",
     "linalg", "linspace", "list_devices", "logical_and", "logical_not", "logical_or", "lookup",
     "losses", "map_fn", "math", "math_mod", "matmul", "matrix_square_root", "maximum",
     "memory_info", "meshgrid", "metrics", "minimum", "multiply", "name_scope", "negative", "nest",
     "newaxis", "nn", "no_op", "norm", "not_equal", "numpy", "numpy_function", "one_hot", "ones",
-    "ones_initializer", "ones_like", "optimizers", "pad", "pi", "pow", "print", "py_function",
-    "ragged", "random", "random_normal_initializer", "random_uniform_initializer", "range", "rank",
-    "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "register_tensor_conversion_function",
-    "repeat", "reset_peak_memory", "reshape", "reverse", "reverse_sequence", "roll", "round",
-    "saturate_cast", "scalar_mul", "scan", "scatter_nd", "scipy", "searchsorted", "sequence_mask",
-    "shape", "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort",
-    "space_to_batch", "sparse", "special", "split", "sqrt", "square", "squeeze", "stack",
-    "stop_gradient", "strided_slice", "string", "strings", "subtract", "summary", "switch_case",
-    "tan", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
+    "ones_initializer", "ones_like", "optimizers", "pad", "pi", "pow", "print", "profiler",
+    "py_function", "queue", "ragged", "random", "random_normal_initializer",
+    "random_uniform_initializer", "range", "rank", "realdiv", "recompute_grad", "reduce_all",
+    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod",
+    "reduce_sum", "register_tensor_conversion_function", "repeat", "reset_peak_memory", "reshape",
+    "reverse", "reverse_sequence", "roll", "round", "saturate_cast", "scalar_mul", "scan",
+    "scatter_nd", "scipy", "searchsorted", "sequence_mask", "sets", "shape", "shape_n", "sigmoid",
+    "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "sparse",
+    "special", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "strided_slice",
+    "string", "strings", "subtract", "summary", "switch_case", "tan", "tanh",
+    "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
     "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile",
-    "to_device", "train", "transpose", "truediv", "truncatediv", "truncatemod", "uint16", "uint32",
-    "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "value_and_grad",
-    "vectorized_map", "version", "vjp", "vmap", "wait_for_programs", "where", "while_loop", "zeros",
-    "zeros_initializer", "zeros_like",
+    "to_device", "train", "transpose", "truediv", "truncatediv", "truncatemod", "types", "uint16",
+    "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack",
+    "value_and_grad", "vectorized_map", "version", "vjp", "vmap", "wait_for_programs", "where",
+    "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]  # fmt: skip
 
 _check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

@@ -21,9 +21,6 @@ _RECORDS = (
     "Describe features by tapegrad.io.FixedLenFeature, or by FixedLenSequenceFeature for different "
     "lengths, which are padded."
 )
-_PYTHON_LIST = (
-    "Use a Python list or collections.deque; tapegrad.TensorArray works in recorded loops."
-)
 _PROCESSES = (
     "One process uses one device at a time; choose it with tapegrad.device. For several GPUs, "
     "start one process per GPU, each with CUDA_VISIBLE_DEVICES."
@@ -59,10 +56,8 @@ ABSENT = {
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
     "compat.v1": _SESSIONS,
-    "distribute.NcclAllReduce": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
     "distribute.TPUStrategy": _PROCESSES,
-    "distribute.cluster_resolver": _PROCESSES,
     "distribute.coordinator": _PROCESSES,
     "edit_distance": "Compute it on the host, in Python.",
     "estimator": "Use keras.Model with fit and evaluate.",
@@ -80,19 +75,14 @@ ABSENT = {
     "lookup.experimental.DenseHashTable": "Use tapegrad.lookup.experimental.MutableHashTable.",
     "mlir": "`explain()` of a tapegrad.function says what was compiled.",
     "placeholder": _SESSIONS,
-    "profiler": "`explain()` of a tapegrad.function says what was compiled and how long that took.",
     "quantization": "Use float16 or bfloat16; see docs/dtypes.md.",
-    "queue": _PYTHON_LIST,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
-    "sets": "Use tapegrad.unique, or Python's sets on the host.",
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
-    "summary.audio": "Sound is not written.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
     "tpu": "Devices are CPUs and CUDA GPUs.",
-    "types": "Use tapegrad.Tensor and numpy.typing.ArrayLike in annotations.",
     "variable_creator_scope": "Make variables directly; keras layers have add_weight.",
     "xla": "tapegrad.function compiles functions.",
 }
@@ -273,6 +263,11 @@ RULES = {
     "test.with_eager_op_as_function": (
         "Use Python's unittest or pytest; tapegrad.test.TestCase compares tensors."
     ),
+    "profiler.experimental.*": (
+        "tapegrad.profiler.experimental has start, stop, Profile and Trace, for one process."
+    ),
+    "types.experimental.distributed*": _PROCESSES,
+    "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
     "timestamp": "Use Python's time.time.",
     "tools": "TensorFlow's tools are programs of their own.",
     "train.Coordinator": "Use Python's threading.",

@@ -94,6 +94,10 @@ class DTypeError(ArgumentTypeError, ArgumentError):
     """A dtype does not fit; also a ValueError, which TensorFlow raises in some of these cases."""
 
 
+class SignatureError(ShapeError, ArgumentTypeError):
+    """A tensor does not fit the signature of a function; a TypeError, as in TensorFlow."""
+
+
 class TapeError(TapegradError, RuntimeError):
     """A tape or accumulator is used in a state that does not allow it."""
 

@@ -37,10 +37,13 @@ NAMESPACES = {
     "nn",
     "numpy",
     "optimizers",
+    "profiler",
+    "queue",
     "random",
     "ragged",
     "saved_model",
     "scipy",
+    "sets",
     "signal",
     "special",
     "sparse",
@@ -49,6 +52,7 @@ NAMESPACES = {
     "test",
     "testing",
     "train",
+    "types",
     "version",
 }
 

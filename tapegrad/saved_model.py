@@ -43,6 +43,11 @@ class SaveOptions:
     function_aliases: Any = None
     experimental_io_device: Any = None
     experimental_variable_policy: Any = None
+    experimental_custom_gradients: bool = True
+    experimental_image_format: bool = False
+    experimental_skip_saver: bool = False
+    experimental_sharding_callback: Any = None
+    extra_tags: Any = None
 
 
 @dataclass

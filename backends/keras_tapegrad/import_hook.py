@@ -83,6 +83,11 @@ class _Loader(SourceFileLoader):
         code: CodeType = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
         return code
 
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        if module.__name__ in substitutes.PLACES:
+            substitutes.substitute(module)
+
 
 class _SubstitutingLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:

@@ -37,6 +37,7 @@ _WITHOUT_TENSORFLOW = {
     **{f"keras.src.layers.preprocessing.{place}": name for place, name in _LAYERS.items()},
     **{f"keras.src.utils.{place}": name for place, name in _FUNCTIONS.items()},
     **{f"keras.src.layers.preprocessing.{place}": "tf" for place in _ADAPTED},
+    "keras.src.utils.backend_utils": "in_tf_graph",
 }
 PLACES = frozenset({*_ALWAYS, *_WITHOUT_TENSORFLOW})
 """The modules of Keras in which a name is replaced."""
@@ -66,6 +67,9 @@ def substitute(module: ModuleType) -> None:
     name = _WITHOUT_TENSORFLOW[place]
     if name == "tf":
         module.tf = _Namesake()  # type: ignore[attr-defined]
+    elif name == "in_tf_graph":
+        # FeatureSpace lets its layers compute as in a graph of TensorFlow, with its backend.
+        module.in_tf_graph = lambda: False  # type: ignore[attr-defined]
     elif name in _LAYERS.values():
         layer = getattr(import_module("keras_tapegrad.host_layers"), name)
         export = import_module("keras.src.api_export").keras_export

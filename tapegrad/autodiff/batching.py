@@ -6,6 +6,7 @@ rule to such values; without a rule it runs once per example.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
-from tapegrad.core.values.tensor import TensorShape
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.control.control_flow import map_fn
 from tapegrad.ops.control.vmap_hook import register_spread
@@ -68,7 +69,7 @@ class Batched:
 
     @property
     def size(self) -> int:
-        return self.shape.num_elements()
+        return math.prod(self.shape)
 
     @property
     def dtype(self) -> DType:

@@ -11,6 +11,7 @@ from tapegrad.core.values.device import (
     hide_devices,
     is_placement_soft,
     list_devices,
+    logical_count,
     set_soft_placement,
 )
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -59,8 +60,11 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     [LogicalDevice(name='/device:CPU:0', device_type='CPU')]
     """
     return [
-        LogicalDevice(device.name.replace("/physical_device:", "/device:"), device.device_type)
-        for device in get_visible_devices(device_type)
+        LogicalDevice(f"/device:{device.name.split(':', 1)[1]}", device.device_type)
+        if logical_count(name) == 1
+        else LogicalDevice(f"/device:{device.device_type}:{number}", device.device_type)
+        for device, name in _visible(device_type)
+        for number in range(logical_count(name))
     ]
 
 
@@ -70,9 +74,13 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     >>> [device.device_type for device in get_visible_devices("CPU")]
     ['CPU']
     """
+    return [device for device, _ in _visible(device_type)]
+
+
+def _visible(device_type: str | None) -> list[tuple[PhysicalDevice, str]]:
     visible = set(list_devices())
     return [
-        device
+        (device, name)
         for device, name in _physical()
         if name in visible and device_type in (None, device.device_type)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.config.devices import PhysicalDevice, device_name
-from tapegrad.core.values.device import backend_for
+from tapegrad.core.values.device import backend_for, divide_device
 from tapegrad.debug.memory import memory_info, reset_peak_memory
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
@@ -35,7 +35,8 @@ def set_logical_device_configuration(
 
     Beyond the limit of CuPy's memory pool, operations raise `errors.ResourceExhaustedError`. One
     GPU is one device: it cannot be divided into several. The CPU has no limit, so a configuration
-    for it must not name one.
+    for it must not name one. With several configurations, "CPU:1" and so on are further names of
+    the CPU.
 
     >>> import tapegrad as tf
     >>> cpu = tf.config.list_physical_devices("CPU")[0]
@@ -53,6 +54,7 @@ def set_logical_device_configuration(
             "gives it out. Limit the process instead, e.g. by resource.setrlimit, and give no "
             "memory_limit."
         )
+    divide_device(name, max(1, len(wanted)))
     if logical_devices is None:
         _configurations.pop(name, None)
     else:
@@ -71,10 +73,10 @@ def _checked(device: PhysicalDevice, given: Any) -> list[LogicalDeviceConfigurat
             raise ArgumentError(
                 f"memory_limit is a number of megabytes above 0. Got {one.memory_limit!r}."
             )
-    if len(wanted) > 1:
+    if len(wanted) > 1 and device.device_type != "CPU":
         raise ArgumentError(
             f"{device.name} cannot be divided into {len(wanted)} logical devices. Give one "
-            "LogicalDeviceConfiguration."
+            "LogicalDeviceConfiguration; only the CPU can have several."
         )
     return wanted
 

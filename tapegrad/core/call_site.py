@@ -23,16 +23,18 @@ def user_call() -> tuple[FrameType, FrameType]:
     """
     called = sys._getframe(1)
     frame = called.f_back
-    outside = called, called
+    outside: tuple[FrameType, FrameType] | None = None
+    first, packages, own = called, _packages, _OWN  # this runs for every frame of a recorded call
     while frame is not None:
         module = frame.f_globals.get("__name__")
-        package = _packages.get(module) or _package_of(module)
-        if package not in LIBRARIES:
-            return frame, called
-        if outside[0] is outside[1] and package not in _OWN:
-            outside = frame, called
+        package = packages.get(module) or _package_of(module)
+        if package not in own:
+            if package not in LIBRARIES:
+                return frame, called
+            if outside is None:
+                outside = frame, called
         called, frame = frame, frame.f_back
-    return outside
+    return outside or (first, first)
 
 
 def _package_of(module: object) -> str:

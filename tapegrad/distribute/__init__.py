@@ -10,6 +10,15 @@ from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.distribute import cluster_resolver, experimental
+from tapegrad.distribute.communication import (
+    CrossDeviceOps,
+    HierarchicalCopyAllReduce,
+    InputOptions,
+    NcclAllReduce,
+    ReductionToOneDevice,
+    RunOptions,
+)
 from tapegrad.distribute.strategy import (
     InputContext,
     MirroredStrategy,
@@ -25,8 +34,10 @@ from tapegrad.distribute.strategy import (
 )
 
 __all__ = [
-    "InputContext", "MirroredStrategy", "MultiWorkerMirroredStrategy", "OneDeviceStrategy",
-    "ReduceOp", "ReplicaContext", "Strategy", "get_replica_context", "get_strategy", "has_strategy",
+    "CrossDeviceOps", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
+    "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
+    "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
+    "cluster_resolver", "experimental", "get_replica_context", "get_strategy", "has_strategy",
     "in_cross_replica_context",
 ]  # fmt: skip
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.device import device
+from tapegrad.core.warn_once import warn_once
+from tapegrad.distribute.cluster_resolver import TFConfigClusterResolver
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.reduction.functions import reduce_mean, reduce_sum
 
@@ -169,6 +171,8 @@ class OneDeviceStrategy(Strategy):
 class MirroredStrategy(Strategy):
     """Run on the GPU of this process, or on the CPU: one replica.
 
+    Of several devices the first is used, with one warning.
+
     >>> MirroredStrategy().num_replicas_in_sync
     1
     """
@@ -176,11 +180,22 @@ class MirroredStrategy(Strategy):
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         given = [devices] if isinstance(devices, str) else list(devices or ())
         if len(given) > 1:
-            raise ArgumentError(
-                f"MirroredStrategy uses one device per process. Got {given}; start one process "
-                "per GPU, each with CUDA_VISIBLE_DEVICES."
+            warn_once(
+                f"MirroredStrategy uses one device per process. Of {given}, the first is used; to "
+                "use all GPUs, start one process per GPU, each with CUDA_VISIBLE_DEVICES."
             )
         super().__init__(given[0] if given else None)
+
+
+class CentralStorageStrategy(Strategy):
+    """Keep variables where the computation runs: one device.
+
+    >>> CentralStorageStrategy().num_replicas_in_sync
+    1
+    """
+
+    def __init__(self, compute_devices: Any = None, parameter_device: str | None = None) -> None:
+        super().__init__()
 
 
 class MultiWorkerMirroredStrategy(Strategy):
@@ -192,6 +207,7 @@ class MultiWorkerMirroredStrategy(Strategy):
 
     def __init__(self, cluster_resolver: Any = None, communication_options: Any = None) -> None:
         super().__init__()
+        self.cluster_resolver = cluster_resolver or TFConfigClusterResolver()
 
 
 def _as_reduce_op(value: Any) -> ReduceOp:

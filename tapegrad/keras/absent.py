@@ -5,7 +5,10 @@ from __future__ import annotations
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-_REAL = "Real Keras offers it; tapegrad.keras, which needs no other package, does not."
+_REAL = (
+    "Real Keras offers it; tapegrad.keras, which needs no other package, does not. For real Keras, "
+    "run pip install 'tapegrad[keras]' and set KERAS_BACKEND=tapegrad before the import."
+)
 _AUGMENTATIONS = (
     *("AugMix", "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "CutMix"),
     *("Equalization", "MaxNumBoundingBoxes", "MixUp", "Pipeline", "RandAugment"),

@@ -16,6 +16,7 @@ from tapegrad.keras.backend_functions import (
     batch_flatten,
     get_uid,
     get_value,
+    int_shape,
     is_float_dtype,
     is_int_dtype,
     ndim,
@@ -51,7 +52,7 @@ _PLACES = {
     "not_equal one_hot ones ones_like pow reshape reverse round sign sin sqrt square squeeze stack "
     "stop_gradient tile transpose zeros zeros_like",
 }
-_OTHER_NAMES = {"flatten": "ravel", "int_shape": "shape", "eval": "get_value"}
+_OTHER_NAMES = {"flatten": "ravel", "eval": "get_value"}
 
 
 def __getattr__(name: str) -> Any:
@@ -77,6 +78,7 @@ __all__ = [
     "get_uid",
     "get_value",
     "image_data_format",
+    "int_shape",
     "is_float_dtype",
     "is_int_dtype",
     "is_keras_tensor",

@@ -87,6 +87,16 @@ def set_value(x: Any, value: Any) -> None:
     x.assign(value)
 
 
+def int_shape(x: Any) -> tuple[int | None, ...]:
+    """Return the shape of a tensor or a symbolic tensor; unknown lengths are None.
+
+    >>> import tapegrad
+    >>> int_shape(tapegrad.keras.Input((3,)))
+    (None, 3)
+    """
+    return tuple(x.shape)
+
+
 def ndim(x: Any) -> int:
     """Return the number of dimensions.
 

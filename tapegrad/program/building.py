@@ -1,8 +1,8 @@
 """Build programs in the background, and run them unfused meanwhile.
 
 The passes, fusion and the C compiler may take seconds for a long program, and the recorded calls
-can run at once. A call that records waits for the compiled form about as long as the recording
-took. If it is not ready by then, calls run the unfused form until it is.
+can run at once. A call that records waits a moment for the compiled form. If it is not ready by
+then, calls run the unfused form until it is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tapegrad.program.program import Program, check_recorded, program_of
 from tapegrad.program.progress import Progress
 from tapegrad.program.unfused import Unfused, pruned
 
-LEAST_SECONDS = 0.1
-"""How long a call that records waits for the compiled form at least."""
+SECONDS = 0.1
+"""How long a call that records waits for the compiled form, unless it waits for its end."""
 
 _one_at_a_time: Any = threading.RLock()
 """Held while a program is built, since the caches of passes and compilers are for one thread."""
@@ -136,16 +136,16 @@ class Building:
         """Why the program could not be built, None if it is being built or ready."""
         return self._job.error if self._job.result is None else None
 
-    def build(self, seconds: float | None) -> bool:
-        """Build, in the background if `seconds` is a number; return whether it is done by then.
+    def build(self, waits: bool) -> bool:
+        """Build, in the background unless this `waits`; return whether it is done in `SECONDS`.
 
         An error is raised if it happens meanwhile.
         """
-        if seconds is None and not self.is_started:
+        if waits and not self.is_started:
             self.is_started = True
             self._job.run_here()
         self.start()
-        if seconds is not None and not self._job.wait(max(LEAST_SECONDS, seconds)):
+        if not waits and not self._job.wait(SECONDS):
             return False
         self.program()
         return True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapegrad.core.values import nest
+from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError
@@ -76,10 +77,11 @@ class ConcreteFunction:
 
 
 def _has_tensors(value: Any) -> bool:
-    return any(isinstance(leaf, TensorSpec | Tensor | Variable) for leaf in nest.flatten(value))
+    kinds = TensorSpec | Tensor | Variable | StringTensor
+    return any(isinstance(leaf, kinds) for leaf in nest.flatten(value))
 
 
 def _spec_of(value: Any) -> Any:
-    if isinstance(value, Tensor | Variable):
+    if isinstance(value, Tensor | Variable | StringTensor):
         return TensorSpec(value.shape, value.dtype)
     return value

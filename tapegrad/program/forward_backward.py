@@ -141,14 +141,14 @@ class ForwardBackward(NamedTuple):
     """The structure of the arguments, with None for the leaves."""
     guards: Guards
 
-    def build(self, seconds: float | None) -> bool:
+    def build(self, waits: bool) -> bool:
         """Build both programs; return whether the forward program is done. See `Building`."""
-        if self.backward is not None and seconds is not None:
+        if self.backward is not None and not waits:
             self.entry.building.start()
             self.backward.building.start()
-        is_done = self.entry.building.build(seconds)
-        if self.backward is not None and seconds is None:
-            self.backward.building.build(None)
+        is_done = self.entry.building.build(waits)
+        if self.backward is not None and waits:
+            self.backward.building.build(True)
         return is_done
 
 

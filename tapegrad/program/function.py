@@ -318,24 +318,23 @@ class Function:
 
     def _build_both(self, key: Any, programs: ForwardBackward, first: FirstCall) -> bool:
         """Build the programs under tapes; return whether the first call can run them."""
-        seconds = self._patience(first.seconds)
+        waits = self._waits_for_builds()
         parts = (programs.entry, programs.backward)
         buildings = [part.building for part in parts if part is not None]
         self._history.note_buildings(first.seconds, buildings, first.made_from)
         for building in buildings:
             building.report = weakref.WeakMethod(self._note_failure)
         is_once = is_used_once(key, first.draws_only_once, self._first_under_tapes)
-        if seconds is not None and (is_once or first.made_from):
+        if not waits and (is_once or first.made_from):
             return False
-        return programs.build(seconds)
+        return programs.build(waits)
 
-    def _patience(self, recording: float) -> float | None:
-        """How many seconds a call waits for the build, None if it waits for its end.
+    def _waits_for_builds(self) -> bool:
+        """Whether a call that records waits for the end of the build.
 
         The unfused form would not meet a memory budget.
         """
-        waits = self._wait or self._memory_budget is not None or is_waiting()
-        return None if waits else recording
+        return self._wait or self._memory_budget is not None or is_waiting()
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """Return the program that a call with these arguments replays.
@@ -384,7 +383,7 @@ class Function:
         if entry is None:
             with recording_alone(), using_stack(EMPTY), without_effects():
                 entry = self._entries.find(key) or self._record_only(key, leaves, args, kwargs)
-        entry.building.build(None)
+        entry.building.build(True)
         self._check_budget(entry)
         return entry.program
 
@@ -531,20 +530,20 @@ class Function:
 
         Otherwise the call returns the result of its recording.
         """
-        budget, guards, seconds = self._memory_budget, call.guards(), self._patience(call.seconds)
+        budget, guards, waits = self._memory_budget, call.guards(), self._waits_for_builds()
         entry = call.entry(call.later, guards, self._name, budget)
         entry.building.report = weakref.WeakMethod(self._note_failure)
         self._history.note_buildings(call.seconds, [entry.building], call.made_from)
         first, is_built = entry, False
         # Many sizes occur only once, so the second call with a size of a family starts the build.
         is_once = is_used_once(key, call.is_special, self._first)
-        if seconds is None or not (is_once or call.made_from):
-            is_built = entry.building.build(seconds)
+        if waits or not (is_once or call.made_from):
+            is_built = entry.building.build(waits)
             if call.later is not call.graph:
-                is_built = seconds is None
+                is_built = waits
                 if is_built:
                     first = call.entry(call.graph, guards, self._name, budget)
-                    first.building.build(None)
+                    first.building.build(True)
         keep_program(key, entry, call.is_special, self._first, self._entries)
         return first, is_built
 

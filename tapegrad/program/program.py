@@ -392,10 +392,10 @@ def _fused(
 
     def takes(call: Call) -> bool:
         values, name = (*call.reads, *call.results), call.primitive.name
-        if not all(is_known(value.dtype) for value in values) or name in refused:
+        if name in refused or not all([is_known(value.dtype) for value in values]):
             return False
         others = compiler.complex_primitives
-        return others is None or name in others or not any(is_complex(v.dtype) for v in values)
+        return others is None or name in others or not any([is_complex(v.dtype) for v in values])
 
     in_parts = fused_in_parts(
         graph,

@@ -11,7 +11,8 @@ import numpy as np
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.ops.creation import constant
 from tapegrad.ops.elementwise.selection import where

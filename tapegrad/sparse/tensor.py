@@ -10,7 +10,8 @@ import numpy as np
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor
-from tapegrad.core.values.tensor import Tensor, TensorShape, wrap
+from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import constant

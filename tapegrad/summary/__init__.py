@@ -5,7 +5,7 @@ from typing import Any
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.summary import experimental
-from tapegrad.summary.functions import histogram, image, scalar, text
+from tapegrad.summary.functions import audio, histogram, image, scalar, text
 from tapegrad.summary.traces import trace_export, trace_off, trace_on
 from tapegrad.summary.writers import (
     SummaryWriter,
@@ -18,6 +18,7 @@ from tapegrad.summary.writers import (
 
 __all__ = [
     "SummaryWriter",
+    "audio",
     "create_file_writer",
     "create_noop_writer",
     "experimental",

@@ -1,4 +1,4 @@
-"""The summaries: numbers, histograms, images and text.
+"""The summaries: numbers, histograms, images, sounds and text.
 
 Inside a recorded function they are steps of the program, which write on each call.
 """
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.audio import encode_wav
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.callbacks import summaries
 from tapegrad.program.record.effects import act
 from tapegrad.summary.writers import checked_step, current_writer
@@ -94,6 +95,33 @@ def image(
         if value.dtype.kind == "f":
             pixels = np.clip(np.nan_to_num(value) * 255.5, 0, 255)
         return summaries.images(name, pixels.astype(np.uint8), max_outputs)
+
+    return _write(data, step, made)
+
+
+def audio(
+    name: str,
+    data: Any,
+    sample_rate: Any,
+    step: Any = None,
+    max_outputs: int = 3,
+    encoding: str | None = None,
+    description: str | None = None,
+) -> bool:
+    """Write sounds of shape (count, samples, channels), floats from -1 to 1, as WAV files.
+
+    >>> audio("voice", np.zeros((1, 80, 1), "float32"), 8000, step=0)
+    False
+    """
+    if encoding not in (None, "wav"):
+        raise ArgumentError(f"summary.audio takes encoding 'wav' or None. Got {encoding!r}.")
+
+    def made(value: np.ndarray) -> bytes:
+        if value.ndim != 3:
+            raise ShapeError(
+                f"summary.audio takes shape (count, samples, channels). Got {value.shape}."
+            )
+        return summaries.sounds(name, [encode_wav(one, sample_rate) for one in value[:max_outputs]])
 
     return _write(data, step, made)
 

@@ -40,6 +40,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.dtypes",
         "values.operator_types",
         "values.sizes",
+        "values.tensor_shape",
         "arena",
         "argument_checks",
         "call_site",

@@ -35,7 +35,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldBuilds]:
     """Functions do not wait, and their programs are built when the test allows it."""
     held = HeldBuilds()
     monkeypatch.setattr(building, "program_of", held)
-    monkeypatch.setattr(building, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(building, "SECONDS", 0.0)
     before = building.set_waiting(False)
     try:
         yield held
@@ -49,7 +49,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldBuilds]:
 def quick(builds: HeldBuilds, monkeypatch: pytest.MonkeyPatch) -> HeldBuilds:
     """Functions do not wait in general, but each program is ready in time."""
     builds.allow(100)
-    monkeypatch.setattr(building, "LEAST_SECONDS", PATIENCE)
+    monkeypatch.setattr(building, "SECONDS", PATIENCE)
     return builds
 
 

@@ -79,6 +79,9 @@ def test_a_sum_of_products_is_a_matrix_product(name: str) -> None:
         pytest.param(lambda a, b: tf.reduce_max(a[:, None] * b, -1), (A, B), id="maximum"),
         pytest.param(lambda a, b: tf.reduce_sum(1.0 / (a[:, None] * b), -1), (A, B), id="inverse"),
         pytest.param(lambda a, b: tf.reduce_sum(a[:, None] * b, -1), (A[:4], B), id="few rows"),
+        pytest.param(
+            lambda a, b: tf.reduce_sum(a[:, None] * b, -1), (draw(99, 4),) * 2, id="few terms"
+        ),
         pytest.param(lambda a, b: tf.reduce_sum(a[:9, None] * b[:9], -1), (A, B), id="small"),
     ],
 )  # fmt: skip

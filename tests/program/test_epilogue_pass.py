@@ -283,6 +283,39 @@ def test_complex_and_whole_numbers() -> None:
     unchanged(lambda x, w, b: x @ w + b, draw((M, K), (K, N), (N,), dtype="int64"))
 
 
+ROWS = ((2, 3, K), (K, N), (N,), (2, 3, N))
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x, w, b, r: tf.nn.relu(x @ w), (False, False, "relu")),
+        (lambda x, w, b, r: x @ w + b, (True, False, None)),
+        (lambda x, w, b, r: tf.nn.relu(x @ w + b), (True, False, "relu")),
+        (lambda x, w, b, r: r + (x @ w + b), (True, True, None)),
+        (lambda x, w, b, r: tf.sin(tf.reshape(x @ w + b, (3, 2, N)) + 1.0), (True, False, None)),
+    ],
+)
+def test_stacks_of_rows(function: Any, expected: Any) -> None:
+    """They are multiplied as one matrix, and the result gets its shape afterwards."""
+    graph = passed(lambda *arrays: (function(*arrays),), draw(*ROWS))
+
+    assert [parts(call) for call in sums(graph)] == [expected]
+    assert not {"relu", "matmul"} & {*names(graph)}
+
+
+def test_layers_of_stacks_of_rows_with_their_gradients() -> None:
+    def step(x: Any, w: Any, b: Any, r: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w, b])
+            loss = tf.reduce_sum(tf.nn.relu(x @ w + b) * r)
+        return tape.gradient(loss, [x, w, b])
+
+    graph = passed(step, draw(*ROWS))
+
+    assert [parts(call) for call in sums(graph)] == [(True, False, "relu")]
+
+
 def test_stacks_of_matrices() -> None:
     unchanged(lambda x, w, b: x @ w + b, draw((2, M, K), (2, K, N), (N,)))
 

@@ -66,6 +66,18 @@ def test_other_sums_stay(function: Any) -> None:
     assert count(with_joined_parts(graph), "concat") == 0
 
 
+def test_loops_read_a_part_at_a_position_among_zeros() -> None:
+    def function(x: Any) -> Any:
+        return tf.sin(x[:, 2]) + tf.reduce_sum(tf.exp(x[:, :2]) * tf.cos(x[:, 1:3]), 1)
+
+    graph = recorded(gradient_of(function), (X,))
+    after = with_joined_parts(graph)
+
+    indices = [call.params["index"] for call in after.calls if call.primitive.name == "unslice"]
+    assert all(isinstance(part, slice) for index in indices for part in index)
+    assert_same_results(graph, after, (X,))
+
+
 def test_a_recurrence_over_time_adds_no_arrays_of_zeros() -> None:
     """The work of a step must not grow with the square of the number of rounds."""
     rounds = 24

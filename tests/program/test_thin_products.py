@@ -68,3 +68,41 @@ def test_an_einsum_of_rows_and_its_gradients_need_no_product() -> None:
 
     assert count(after, "matmul_stack") == 0
     assert_same_results(graph, after, (a, b))
+
+
+MATRIX, SHORT_VECTOR, LONG_VECTOR = draw(90, 60), draw(60), draw(90)
+VECTORS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "matvec": (tf.linalg.matvec, (MATRIX, SHORT_VECTOR)),
+    "of the transpose": (
+        lambda a, x: tf.linalg.matvec(a, x, transpose_a=True),
+        (MATRIX, LONG_VECTOR),
+    ),
+    "a column": (lambda a, x: a @ x[:, None], (MATRIX, SHORT_VECTOR)),
+    "a column after the transpose": (
+        lambda a, x: tf.matmul(a, x[:, None], transpose_a=True),
+        (MATRIX, LONG_VECTOR),
+    ),
+    "a row": (lambda a, x: x[None] @ a, (MATRIX, LONG_VECTOR)),
+    "a row before the transpose": (
+        lambda a, x: tf.matmul(x[None], a, transpose_b=True),
+        (MATRIX, SHORT_VECTOR),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_products_with_vectors_are_elementwise_where_loops_read_matrices(name: str) -> None:
+    function, given = VECTORS[name]
+    graph = recorded(lambda a, x: (function(a, x) + 1.0,), given)
+    after = with_elementwise_products(graph, with_vectors=True)
+
+    products = ("matmul", "matvec")
+    assert sum(count(with_elementwise_products(graph), product) for product in products) == 1
+    assert sum(count(after, product) for product in products) == 0
+    assert_same_results(graph, after, given)
+
+
+def test_products_of_small_matrices_with_vectors_stay() -> None:
+    graph = recorded(lambda a, x: (tf.linalg.matvec(a, x),), (draw(9, 6), draw(6)))
+
+    assert count(with_elementwise_products(graph, with_vectors=True), "matvec") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from keras_tapegrad.backend.control import (
     while_loop,
 )
 from keras_tapegrad.backend.tensors import convert_to_tensor
+from tapegrad.errors import IndexOutOfRangeError
 
 __all__ = [
     "IS_THREAD_SAFE",
@@ -149,6 +150,8 @@ _SIZES = ((2, 83), (3, 89))
 
 Sizes that differ between the two results are unknown.
 """
+_SMALL_SIZES = (((2, 11), (3, 13)), ((2, 3), (3, 1)))
+"""Values for functions that look up positions in a table shorter than the usual sizes."""
 
 
 def compute_output_spec(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -157,11 +160,25 @@ def compute_output_spec(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     The function runs on zeros. Unknown sizes are tried with two values.
     """
     # Divisions of zeros by zeros are no errors of the user's.
-    with StatelessScope(), SymbolicScope(), np.errstate(all="ignore"):
-        leaves = [x for x in tree.flatten((args, kwargs)) if isinstance(x, KerasTensor)]
+    given = tree.flatten((args, kwargs))
+    # Without tensors of a function that is being recorded, nothing needs to be recorded.
+    is_apart = not any([is_tensor(x) for x in given])
+    scope = tg.init_scope() if is_apart else nullcontext()
+    with scope, StatelessScope(), SymbolicScope(), np.errstate(all="ignore"):
+        leaves = [x for x in given if isinstance(x, KerasTensor)]
         tries = _SIZES if any([None in x.shape for x in leaves]) else _SIZES[:1]
-        found = [_outputs_with(fn, args, kwargs, sizes) for sizes in tries]
+        found = _outputs_of_tries(fn, args, kwargs, tries)
         return tree.map_structure(_spec, *found)
+
+
+def _outputs_of_tries(fn: Callable[..., Any], args: Any, kwargs: Any, tries: Any) -> list[Any]:
+    others = _SMALL_SIZES if len(tries) > 1 else ()
+    for smaller in others:
+        try:
+            return [_outputs_with(fn, args, kwargs, sizes) for sizes in tries]
+        except IndexOutOfRangeError:
+            tries = smaller
+    return [_outputs_with(fn, args, kwargs, sizes) for sizes in tries]
 
 
 def _outputs_with(fn: Callable[..., Any], args: Any, kwargs: Any, sizes: tuple[int, int]) -> Any:

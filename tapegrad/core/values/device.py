@@ -21,6 +21,8 @@ _BACKEND_OF_KIND = {"cpu": "numpy", "cuda": "cupy"}
 _placement: ContextVar[str | None] = ContextVar("tapegrad_device", default=None)
 _default: list[str] = []
 _hidden: set[str] = set()
+_logical: dict[str, int] = {}
+"""How many logical devices a device is divided into: further names for the same device."""
 _SETTINGS = {"soft": True}
 _PREFIX = r"/?(?:job:\w+/replica:\d+/task:\d+/)?(?:physical_device:|device:)?"
 """What TensorFlow writes before the kind of a device."""
@@ -102,6 +104,16 @@ def hide_devices(names: Iterable[str]) -> None:
     reset_default_device()
 
 
+def divide_device(name: str, count: int) -> None:
+    """Let so many logical devices stand for one device."""
+    _logical[name] = count
+
+
+def logical_count(name: str) -> int:
+    """Return how many logical devices stand for a device."""
+    return _logical.get(name, 1)
+
+
 def set_soft_placement(is_soft: bool) -> None:
     """Set whether `device("/GPU:0")` takes another device where there is no such GPU."""
     _SETTINGS["soft"] = is_soft
@@ -143,7 +155,8 @@ def resolve_device(name: str, among_hidden: bool = False) -> str:
     fitting = [
         usable
         for usable in backend.devices()
-        if wanted in (usable, usable.partition(":")[0], f"{usable}:0")
+        if wanted in (usable, usable.partition(":")[0])
+        or wanted in [f"{usable}:{number}" for number in range(logical_count(usable))]
     ]
     for usable in fitting:
         if among_hidden or usable not in _hidden:

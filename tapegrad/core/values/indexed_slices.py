@@ -8,7 +8,8 @@ import numpy as np
 
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError
 
 

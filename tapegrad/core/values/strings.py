@@ -19,7 +19,8 @@ from tapegrad.core.values.convert import (
     to_tensor,
 )
 from tapegrad.core.values.dtypes import StringDType, is_text_type, string
-from tapegrad.core.values.tensor import Tensor, TensorRef, TensorShape, wrap
+from tapegrad.core.values.tensor import Tensor, TensorRef, wrap
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 _NO_NUMBER = "A string tensor is no number. Use tapegrad.strings.to_number(x)."

@@ -20,6 +20,7 @@ from tapegrad.core.recorder import Node
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -32,29 +33,7 @@ _WRITABLE = 1
 """The flag of Python's buffer protocol that asks for memory to write to."""
 
 
-class TensorShape(tuple[int, ...]):
-    """A shape: a tuple with TensorFlow's `rank` and `as_list()`.
-
-    >>> TensorShape((2, 3)).rank, TensorShape((2, 3)).num_elements()
-    (2, 6)
-    """
-
-    __slots__ = ()
-
-    @property
-    def rank(self) -> int:
-        return len(self)
-
-    ndims = rank
-
-    def as_list(self) -> list[int]:
-        return list(self)
-
-    def num_elements(self) -> int:
-        return math.prod(self)
-
-    def is_fully_defined(self) -> bool:
-        return True
+_new_shape = tuple.__new__  # of a shape, without a call of Python code
 
 
 class TensorRef:
@@ -90,7 +69,7 @@ class HasArray(HasOperators):
 
     @property
     def shape(self) -> TensorShape:
-        return TensorShape(self.array.shape)
+        return _new_shape(TensorShape, self.array.shape)
 
     def get_shape(self) -> TensorShape:
         return self.shape
@@ -113,7 +92,7 @@ class HasArray(HasOperators):
 
     @property
     def size(self) -> int:
-        return self.shape.num_elements()
+        return math.prod(self.array.shape)
 
     @property
     def dtype(self) -> DType:
@@ -297,6 +276,15 @@ class Tensor(HasArray):
 
     def __complex__(self) -> complex:
         return complex(host.fetch(self.array, self.node, "complex()").item())
+
+    def __hash__(self) -> int:  # type: ignore[override]  # variables have none
+        """Return the hash of one integer, so that np.argmax(x) can be a key of a dictionary."""
+        if self.array.shape == () and self.dtype.is_integer:
+            return hash(self.__index__())
+        raise TypeError(
+            "unhashable type: 'Tensor', because == compares elements. Only one integer can be the "
+            "key of a dictionary; use x.ref() for other tensors."
+        )
 
     def __index__(self) -> int:
         return host.fetch(self.array, self.node, "index()").__index__()

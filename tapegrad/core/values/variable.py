@@ -71,7 +71,7 @@ class Variable(HasArray):
     def __init__(
         self,
         initial_value: Any = None,
-        trainable: bool | None = None,
+        trainable: Any = None,
         name: str | None = None,
         dtype: Any = None,
         constraint: Callable[[Tensor], Any] | None = None,

@@ -107,6 +107,7 @@ class Embedding(Layer):
         weights: Any = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.pop("input_length", None)  # of Keras 2; the length follows from the input
         super().__init__(**kwargs)
         self.input_dim = checked_count(input_dim, "Embedding", "rows, input_dim")
         self.output_dim = checked_count(output_dim, "Embedding", "columns, output_dim")

@@ -72,10 +72,19 @@ def Input(  # noqa: N802  # Keras' name
     dtype: Any = None,
     batch_shape: Sequence[int | None] | None = None,
     name: str | None = None,
+    sparse: bool | None = None,
+    tensor: Any = None,
+    optional: bool = False,
+    ragged: bool | None = None,
 ) -> KerasTensor:
     """Return a symbolic tensor that is an input of a functional model.
+
+    A sparse tensor for a sparse input becomes a dense one when the model is called. With `tensor`,
+    a symbolic tensor, its shape and dtype are those of the input.
 
     >>> Input(shape=(28, 28, 1)).shape
     (None, 28, 28, 1)
     """
+    if tensor is not None and shape is None and batch_shape is None:
+        batch_shape, dtype = tuple(tensor.shape), dtype or tensor.dtype
     return InputLayer(shape, batch_size, dtype, batch_shape, name).output

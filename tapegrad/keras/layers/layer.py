@@ -46,6 +46,8 @@ from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
+from tapegrad.sparse.functions import to_dense
+from tapegrad.sparse.tensor import SparseTensor
 
 Shape = tuple[int | None, ...]
 
@@ -472,7 +474,9 @@ class Layer(Configured, Module, Holder, StatelessLayer):
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor, and cast floating values to the compute dtype."""
         if type(value) is not Tensor:
-            if _is_array(value):
+            if isinstance(value, SparseTensor):
+                value = to_dense(value, validate_indices=False)
+            elif _is_array(value):
                 value = to_any_tensor(value)
             if not _is_tensor(value):
                 return value

@@ -21,6 +21,8 @@ from tapegrad.keras.models.class_weights import check_class_weight, weights_of_c
 from tapegrad.keras.models.resident import are_on_device, on_device, shuffled_batches
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.random.generator import get_global_generator
+from tapegrad.sparse.functions import to_dense
+from tapegrad.sparse.tensor import SparseTensor
 
 BATCH = 32
 
@@ -228,6 +230,8 @@ def batches_of(
         check_class_weight(class_weight)
     if is_list_of_text(x):
         x = as_arrays(x)
+    if isinstance(x, SparseTensor):
+        x = to_dense(x, validate_indices=False)
     if _is_data(x):
         if class_weight is not None:
             sample_weight = weights_of_classes(as_arrays(y), sample_weight, class_weight)

@@ -42,6 +42,11 @@ _OPERATORS = {
 _OF_OPERATORS = {name: kind for kind, name in _OPERATORS.items()}
 _DROPPED = {"quantization_config", "zero_output_for_mask", "optional", "sparse", "ragged"}
 """Arguments of Keras that change nothing here."""
+_OF_EVERY_LAYER = (
+    *("name", "dtype", "trainable", "activity_regularizer", "autocast"),
+    *("input_shape", "input_dim", "batch_size"),
+)
+"""Arguments that layers pass on to their base class."""
 _NOT_IN_KERAS: Mapping[str, tuple[str, ...]] = {
     "Discretization": ("trainable",),
     "InputLayer": ("trainable",),
@@ -131,7 +136,7 @@ def fitting(kind: type, config: dict[str, Any], parameters: Mapping[str, Any]) -
         config = {**config, "batch_shape": config["batch_input_shape"]}
         del config["batch_input_shape"]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
-        known = {*parameters, "name", "dtype", "trainable", "activity_regularizer", "autocast"}
+        known = {*parameters, *_OF_EVERY_LAYER}
     else:
         known = {*parameters}
     unknown = {

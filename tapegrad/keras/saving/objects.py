@@ -9,6 +9,7 @@ import operator
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ _FACES = (
 _WITH_FUNCTIONS = (
     *("keras.activations", "keras.losses", "keras.metrics", "keras.ops", "keras.ops.image"),
 )
+_OF_TENSORFLOW = ("tapegrad", "tapegrad.math", "tapegrad.nn", "tapegrad.image")
+"""Modules whose functions of tensors may be operations of a functional model."""
 _shared: ContextVar[dict[int, Any] | None] = ContextVar("shared", default=None)
 
 
@@ -160,11 +163,22 @@ def _is_known(function: Any) -> bool:
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
-    name, face = value.__name__, face_of(value)
+    name, face = value.__name__, face_of(value) or _face_of_operation(value)
     if face is None and not name.isidentifier():
         raise ArgumentError(f"A file cannot hold {what}, a function {name}. Define it with `def`.")
     known = {} if face else {"registered_name": get_registered_name(value)}
     return {"module": face or getattr(value, "__module__", None), "class_name": name, **known}
+
+
+def _face_of_operation(value: Any) -> str | None:
+    """Return the module that has a function of tensors such as tapegrad.nn.relu, or None.
+
+    Symbolic tensors keep the function without the check of its arguments, so the name counts.
+    """
+    if not _is_operation(value):
+        return None
+    faces = ("keras.activations", *_OF_TENSORFLOW)
+    return next((face for face in faces if _of(face, value.__name__) is not None), None)
 
 
 def face_of(value: Any) -> str | None:
@@ -177,12 +191,28 @@ def _of(face: Any, name: str) -> Any:
     """Return a class or a function of a known module of tapegrad.keras, and nothing else."""
     if face == "operator":
         return getattr(operator, name) if name in OPERATORS else None
+    if face in _OF_TENSORFLOW:
+        return _of_tensorflow(face, name)
     module = sys.modules[f"tapegrad.{face}"] if face in _FACES else None
     value = getattr(module, name, None)
     if isinstance(value, type):
         return value if issubclass(value, Configured) else None
     is_public = face in _WITH_FUNCTIONS and name in getattr(module, "__all__", ())
     return value if is_public and name not in ("get", "serialize", "deserialize") else None
+
+
+def _of_tensorflow(face: str, name: str) -> Any:
+    """Return a function of tensors that a module under a name of TensorFlow has, or None."""
+    module = import_module(face)  # on first use, as everywhere
+    is_public = name in getattr(module, "__all__", ())
+    value = getattr(module, name, None) if is_public else None
+    return value if _is_operation(value) else None
+
+
+def _is_operation(value: Any) -> bool:
+    place = str(getattr(value, "__module__", ""))
+    is_own = place.startswith(("tapegrad.ops.", "tapegrad.core.primitive."))
+    return is_own and callable(value) and not isinstance(value, type)
 
 
 def deserialize_keras_object(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:

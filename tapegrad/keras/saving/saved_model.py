@@ -17,6 +17,7 @@ from typing import Any
 
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.saving.tensor_file import write_tensors
@@ -51,6 +52,8 @@ def write_saved_model(
     numbers = {variable.number: name for name, variable in named.items()}
     numbers.setdefault(get_global_generator().state.number, GLOBAL_RANDOM)
     encoder = Encoder(numbers, whose)
+    held = [*named.values(), *_held_tensors(obj, set())]
+    encoder.lengths = sorted({n for one in held for n in one.shape if n > 1})
     if endpoints is None:
         functions = _encoded_functions(obj, whose, encoder)
     else:
@@ -102,6 +105,17 @@ def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list
     if call is not None and "__call__" not in found:
         found["__call__"] = [_encoded(call[0], (call[1], {}), encoder, whose)]
     return found
+
+
+def _held_tensors(obj: Any, seen: set[int]) -> Iterator[Tensor]:
+    """Yield the tensors in the attributes of an object and of the objects that it holds."""
+    if id(obj) not in seen:
+        seen.add(id(obj))
+        for value in vars(obj).values():
+            if isinstance(value, Tensor):
+                yield value
+            elif isinstance(value, HasVariables) and not isinstance(value, type | Variable):
+                yield from _held_tensors(value, seen)
 
 
 def _functions(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str, Function]]:

@@ -30,7 +30,7 @@ from tapegrad.ops.convolution.arguments import (
 )
 from tapegrad.ops.kinds import is_integer
 from tapegrad.ops.reduction.primitives import max as maximum_of, mean
-from tapegrad.ops.shape.primitives import fold_rows, lift_unbatched, unfold_rows
+from tapegrad.ops.shape.primitives import fold_rows, lift_unbatched, reshape_p, unfold_rows
 
 max_pool_p = Primitive("max_pool", generic_kernels.max_pool, many=True)
 max_pool_p.takes_none = True
@@ -189,8 +189,39 @@ def max_pool(
     >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), 2, 2, "VALID").numpy()[0, :, :, 0].tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
+    across = _channel_window(ksize, data_format)
+    if across > 1:
+        return _max_pool_of_channels(input, ksize, strides, across, data_format)
     pooling = _Pooling(input, ksize, strides, padding, data_format, None, rank, "max_pool")
     return pooling.finish(pooling.maximum()[0])
+
+
+def _channel_window(ksize: Any, data_format: str | None) -> int:
+    """Return how many channels a window covers, if the list has an entry for channels."""
+    if not isinstance(ksize, list | tuple) or len(ksize) < 4:
+        return 1
+    return int(ksize[1] if str(data_format).startswith("NC") else ksize[-1])
+
+
+def _max_pool_of_channels(
+    input: Any, ksize: Any, strides: Any, across: int, data_format: str | None
+) -> Any:
+    """Return the maximum of each group of channels; windows do not overlap, as in TensorFlow."""
+    x = as_operand(input)
+    is_first = str(data_format).startswith("NC")
+    axis = 1 if is_first else len(x.shape) - 1
+    sizes = (list(ksize), list(strides) if isinstance(strides, list | tuple) else [strides])
+    is_plain = all(sum(n != 1 for n in one) == 1 and one[axis] == across for one in sizes)
+    if not is_plain or len(ksize) != len(x.shape) or x.shape[axis] % across:
+        raise ArgumentError(
+            "max_pool across channels takes ksize and strides of the same number for channels, by "
+            f"which their count is divisible, and of 1 for all other axes. Got ksize={ksize} and "
+            f"strides={strides} for shape {tuple(x.shape)}."
+        )
+    groups = reshape_p(
+        x, shape=(*x.shape[:axis], x.shape[axis] // across, across, *x.shape[axis + 1 :])
+    )
+    return maximum_of(groups, axis=axis + 1, keepdims=False)
 
 
 def avg_pool(

@@ -14,7 +14,8 @@ from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.values.device import resolve_device
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ShapeError
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_constant, as_shape

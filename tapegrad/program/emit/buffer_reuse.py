@@ -6,6 +6,7 @@ one is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,9 @@ def written_in_place(
     for which `overwrites` is true have a kernel that writes its results over operands.
     """
     found: dict[int, Value] = {}
-    results = [value.number for value in graph.results]
+    results = Counter(value.number for value in graph.results)
+    last_read = _last_reads(steps)
+    shown = {v.number for s in steps if isinstance(s, Call) and s.aliases for v in s.reads}
     makers = {value.number: place for place, step in enumerate(steps) for value in step.results}
     for number, new in graph.written.items():
         old = graph.variables[number]
@@ -43,11 +46,10 @@ def written_in_place(
             or (old.shape, old.dtype) != (new.shape, new.dtype)
         ):
             continue
-        alone = results.count(new.number) == 1 and old.number not in results
-        last = not any(_reads(later, old) for later in steps[place + 1 :])
-        shown = any(isinstance(s, Call) and s.aliases and _reads(s, old) for s in steps)
+        alone = results[new.number] == 1 and old.number not in results
+        last = last_read.get(old.number, place) <= place
         fits = _updates if isinstance(step, Call) else _element_by_element
-        if alone and last and not shown and fits(step, old, new):
+        if alone and last and old.number not in shown and fits(step, old, new):
             found[new.number] = old
     for step in steps:
         if isinstance(step, Call) and not _updates_all(step, found):
@@ -87,10 +89,11 @@ def writes_last(
             first = [step for place, step in enumerate(steps) if place not in last]
             late = [step for place, step in enumerate(steps) if place in last]
             return [*first, *late], kept, len(late)
+        needed = {value.number for place in early for value in steps[place].reads}
         for place in range(len(steps) - 1, -1, -1):
-            made = {value.number for value in steps[place].results}
-            if place in early or any(v.number in made for p in early for v in steps[p].reads):
-                early.add(place)
+            made = [value.number for value in steps[place].results]
+            if place in early or not needed.isdisjoint(made):
+                needed.update(value.number for value in steps[place].reads)
                 for number in made:
                     kept.pop(number, None)
 
@@ -107,8 +110,9 @@ def _last_steps(steps: Sequence[Step], in_place: Mapping[int, Value]) -> set[int
     return last
 
 
-def _reads(step: Any, value: Value) -> bool:
-    return any(read.number == value.number for read in step.reads)
+def _last_reads(steps: Sequence[Step]) -> dict[int, int]:
+    """The position of the last step that reads a value, by the value's number."""
+    return {value.number: place for place, step in enumerate(steps) for value in step.reads}
 
 
 def _element_by_element(step: Any, old: Value, new: Value) -> bool:
@@ -195,7 +199,7 @@ def reused_operands(
     made = _makers(steps, parts)
     kept = _needed_elsewhere(graph, steps) | set(in_place)
     kept |= {value.number for value in in_place.values()}
-    last = {value.number: place for place, step in enumerate(steps) for value in step.reads}
+    last = _last_reads(steps)
     ordered = {
         value.number
         for step in steps

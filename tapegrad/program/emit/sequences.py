@@ -92,6 +92,8 @@ class _Arrangement:
         self._graph, self._steps, self._kernels = graph, steps, kernels
         self._compiler, self._natives, self._overwriting = compiler, natives, overwriting
         self._needed = self._needed_in_python()
+        self._views = {v.number: p for p in natives.aliases for v in steps[p].results}
+        """The positions of the steps that make views, by the numbers of these."""
 
     def _needed_in_python(self) -> set[int]:
         """The numbers of values that some step in Python, or the caller, reads."""
@@ -193,12 +195,11 @@ class _Arrangement:
 
     def _views_for(self, group: Sequence[int]) -> list[int]:
         """The positions of steps that make views which the steps of a group read."""
-        read = {value.number for p in group for value in self._steps[p].reads}
-        found = []
-        for position in range(group[-1], -1, -1):
-            if position in self._natives.aliases:
-                step = self._steps[position]
-                if any(value.number in read for value in step.results):
-                    read.update(value.number for value in step.reads)
-                    found.append(position)
-        return found
+        waiting = [value.number for p in group for value in self._steps[p].reads]
+        found: set[int] = set()
+        while waiting:
+            position = self._views.get(waiting.pop())
+            if position is not None and position not in found:
+                found.add(position)
+                waiting += [value.number for value in self._steps[position].reads]
+        return [*found]

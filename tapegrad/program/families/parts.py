@@ -74,6 +74,11 @@ class Parts:
         if kind is slice:
             bounds = self._make_sequence([(s.start, s.stop, s.step) for s in found], tuple)
             return None if bounds is None else lambda sizes: slice(*bounds(sizes))
+        if isinstance(first, InnerProgram):
+            # E.g. the body of a loop over an axis that varies: each round computes the same.
+            if not all(first.is_like(other) for other in found[1:]):
+                raise Unlike
+            return lambda sizes: first.renewed()
         if isinstance(first, np.generic) or (kind is np.ndarray and first.ndim == 0):
             return self._make_scalar(found)
         _require_equal(found)
@@ -126,8 +131,6 @@ def _require_equal(found: Sequence[Any]) -> None:
     first = found[0]
     if isinstance(first, np.ndarray):
         is_equal = all(same_bits(first, other) for other in found)
-    elif isinstance(first, InnerProgram):
-        is_equal = False
     else:
         try:
             is_equal = all(bool(exact_key(other) == exact_key(first)) for other in found)

@@ -21,7 +21,7 @@ from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.families.formulas import Sizes, Solver, Unfit, Unlike
 from tapegrad.program.families.parts import Parts, Slot, same_bits
-from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
+from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.record.arguments import structure_of
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.recording import Recording, current_recording
@@ -298,7 +298,7 @@ def _join_written(graphs: Sequence[Graph], numbers: _Numbers) -> None:
 
 def _joined_call(calls: Sequence[Call], numbers: _Numbers, parts: Parts) -> _Step:
     first = calls[0]
-    if first.effects or any(isinstance(x, InnerProgram) for x in first.params.values()):
+    if first.effects:
         raise Unlike
     for call in calls:
         if call.primitive is not first.primitive or call.array_type is not first.array_type:

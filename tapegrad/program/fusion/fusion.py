@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tapegrad.program.fusion.equal_loops import EqualLoops
 from tapegrad.program.fusion.fusion_groups import Grouping
 from tapegrad.program.fusion.gathers import gathered_in_loops
 from tapegrad.program.fusion.loop_bodies import Body, Fused
@@ -272,6 +273,7 @@ class _Plan:
         """Return the groups as loops, in order, without calls that became dead."""
         self.recomputation.settle(self._crossing())
         needed = set(self._stored)
+        different = EqualLoops()
         found: list[Call | Fused] = []
         for group in reversed(self.groups.in_order()):
             members = self.groups.members[group]
@@ -291,6 +293,7 @@ class _Plan:
                     else:
                         found.extend(self._filled(step))
                     continue
+                step = replace(step, loop=different.first_of(step.loop))
             found.append(step)
             needed.update(value.number for value in step.reads)
         return found[::-1]

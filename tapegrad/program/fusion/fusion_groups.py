@@ -2,10 +2,11 @@
 
 Two groups may be merged unless a call outside of them must run between their members. For each
 group, the groups that must run before and after it are known. Sets are integers with one bit per
-call, so that tests cost a few operations. The first call of a group stands for the group; bits of
-its other calls may be left in a set and mean nothing more. A merge changes only groups that depend
-on one of the two and not on the other, and only if that adds something to what they depend on. Such
-groups are few, since calls are merged with those that made their operands.
+call, so that tests cost a few operations. One call of a group stands for the group; bits of its
+other calls may be left in a set and mean nothing more. A merge changes only groups that depend on
+one of the two and not on the other, and only if that adds something to what they depend on. Such
+groups are few, since calls are merged with those that made their operands. Of the calls that stood
+for the two groups, the one stands for both that fewer of the other groups have to learn of.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Grouping:
         self._group = list(range(len(calls)))
         self.members: list[list[int]] = [[position] for position in range(len(calls))]
         self._own = [1 << position for position in range(len(calls))]
-        self._first_calls = (1 << len(calls)) - 1
+        self._mark = [1 << position for position in range(len(calls))]
+        """The bit of the call that stands for a group."""
+        self._marks = (1 << len(calls)) - 1
         self._needs = direct_needs(calls)
         self._before = [0] * len(calls)
         self._after = [0] * len(calls)
@@ -63,9 +66,16 @@ class Grouping:
         """Merge two groups for which `can_merge` is true, and return the new group."""
         kept, gone = min(first, second), max(first, second)
         own = self._own[kept] | self._own[gone]
-        self._first_calls &= ~(1 << gone)
-        self._join(self._before, self._after, kept, gone, own)
-        self._join(self._after, self._before, kept, gone, own)
+        others = self._marks & ~own
+        is_kept = self._unaware(kept, gone, others) <= self._unaware(gone, kept, others)
+        mark, lost = self._mark[kept], self._mark[gone]
+        if not is_kept:
+            mark, lost = lost, mark
+        for before, after in ((self._before, self._after), (self._after, self._before)):
+            self._join(before, after, kept, gone, 0 if is_kept else mark, others)
+            self._join(before, after, gone, kept, mark if is_kept else 0, others)
+        self._mark[kept] = mark
+        self._marks &= ~lost
         for sets in (self._before, self._after):
             sets[kept] = (sets[kept] | sets[gone]) & ~own
             sets[gone] = 0
@@ -77,19 +87,24 @@ class Grouping:
         self.members[gone] = []
         return kept
 
-    def _join(self, before: list[int], after: list[int], kept: int, gone: int, own: int) -> None:
-        """Let the groups after one of two groups run after all that runs before the other.
+    def _unaware(self, group: int, other: int, others: int) -> int:
+        """The number of groups before or after another group, and not before or after this one."""
+        after = self._after[other] & ~self._after[group] & others
+        before = self._before[other] & ~self._before[group] & others
+        return after.bit_count() + before.bit_count()
 
-        The other direction is the same with `before` and `after` exchanged.
+    def _join(
+        self, before: list[int], after: list[int], one: int, other: int, mark: int, others: int
+    ) -> None:
+        """Let the groups after one and not after the other run after all that is before the other.
+
+        They learn of the bit `mark` too. The other direction is the same with `before` and `after`
+        exchanged.
         """
-        others = self._first_calls & ~own
-        if before[gone] & ~before[kept] & others:
-            added = before[gone] & ~own
-            for group in _bits(after[kept] & ~after[gone] & others):
-                before[group] |= added
-        added = before[kept] & ~own | 1 << kept
-        for group in _bits(after[gone] & ~after[kept] & others):
-            before[group] |= added
+        added = before[other] & ~before[one] & others | mark
+        if added:
+            for position in _bits(after[one] & ~after[other] & others):
+                before[self._group[position]] |= added
 
     def in_order(self) -> list[int]:
         """Return all groups in topological order, ties in the order of their last calls."""

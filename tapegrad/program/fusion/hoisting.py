@@ -16,6 +16,7 @@ import numpy as np
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
 from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
+from tapegrad.program.fusion.equal_loops import EqualLoops
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.formulas import is_heavy, nodes_of
 from tapegrad.program.graph.graph import Call, Value
@@ -28,12 +29,15 @@ def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[
     known: dict[Any, Value] = {}
     plain: set[int] = set()
     """Loops without such an expression, by their ids: equal parts of a program share loops."""
+    different = EqualLoops()
     found: list[Step] = []
     for step in steps:
         if isinstance(step, Fused) and _may_have_any(step) and id(step.loop) not in plain:
             before, split = _Hoisting(step, known, numbers).split()
             if split is step:
                 plain.add(id(step.loop))
+            else:
+                split = replace(split, loop=different.first_of(split.loop))
             found.extend(before)
             step = split
         found.append(step)

@@ -32,6 +32,9 @@ from tapegrad.program.graph.windows import GATHERS, STEADY
 LEAST_CALLS = 6000
 """Shorter programs are fused as a whole, which finds a little more to fuse."""
 
+MOST_CALLS = 20_000
+"""The most calls that are fused at once, since sets of calls have a bit for each."""
+
 REPEATED = 0.5
 """The share of a program that repeats, with all slices, for which loops look through slices."""
 
@@ -61,7 +64,10 @@ def fused_in_parts(
         steady = STEADY.intersection(windows)
         ranges, _ = _ranges(graph, takes, steady)
     if len(ranges) == 1:
-        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
+        if len(graph.calls) <= MOST_CALLS:
+            return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
+        steady = frozenset(windows)
+    ranges = [piece for places in ranges for piece in _divided(places)]
     parts = _with_copies(graph, ranges, takes, steady)
     last_part = _last_parts(graph, parts)
     known: dict[Any, _Form] = {}
@@ -102,6 +108,13 @@ def _ranges(graph: Graph, takes: Takes, steady: Collection[str]) -> tuple[list[r
     ordered = sorted(cuts)
     ranges = [range(start, stop) for start, stop in itertools.pairwise(ordered)]
     return ranges, repeated / len(symbols)
+
+
+def _divided(places: range) -> list[range]:
+    """Cut a range into equal ones of at most `MOST_CALLS`."""
+    count = max(1, -(-len(places) // MOST_CALLS))
+    edges = [len(places) * k // count for k in range(count + 1)]
+    return [places[start:stop] for start, stop in itertools.pairwise(edges)]
 
 
 def _best_cut(calls: Sequence[Call], period: int, takes: Takes, steady: Collection[str]) -> int:

@@ -11,6 +11,7 @@ from tapegrad.core.backend.capabilities import SequenceCompiler
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs
+from tapegrad.program.loops.like_bodies import are_like
 from tapegrad.program.loops.native_rounds import native_rounds
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
@@ -102,6 +103,16 @@ class Body(InnerProgram):
         """The bytes that one round needs, with its results that are copied to stacks."""
         memory = self.program.memory()
         return memory.peak + memory.outputs
+
+    def is_like(self, other: object) -> bool:
+        """Whether the rounds of another body make the same calls with the same shapes."""
+        if not isinstance(other, Body) or other.layout != self.layout:
+            return False
+        return are_like(self.recorded, other.recorded)
+
+    def renewed(self) -> Body:
+        """Return a body with the same calls."""
+        return Body(self.recorded, self.layout)
 
     @property
     def form(self) -> _Round:

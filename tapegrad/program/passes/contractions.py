@@ -23,6 +23,9 @@ from tapegrad.program.passes.separation import Factor, InseparableError, Separat
 FEWEST = 8
 """The fewest rows, and columns, of a product."""
 
+SHORTEST = 8
+"""The fewest terms of a sum. Loops add fewer in registers, and need not store the result."""
+
 LEAST = 1 << 15
 """The fewest elements that are multiplied one by one otherwise."""
 
@@ -119,6 +122,8 @@ def _sides(terms: Sequence[Term], free: frozenset[int], summed: tuple[int, ...])
 
 def _pays(terms: Sequence[Term], sides: _Sides, operand: Value) -> bool:
     """Whether all terms are products of two matrices that are worth storing."""
+    if prod(operand.shape[axis] for axis in sides.summed) < SHORTEST:
+        return False
     for axes in (sides.rows, sides.columns):
         if prod(operand.shape[axis] for axis in axes) < FEWEST:
             return False

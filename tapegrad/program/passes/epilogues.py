@@ -7,6 +7,7 @@ again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -19,7 +20,9 @@ from tapegrad.ops.products.fused import (
 )
 from tapegrad.ops.products.primitives import plane_p
 from tapegrad.ops.shape.primitives import sum_p
+from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
+from tapegrad.program.passes.new_calls import NewCalls
 
 _HALVES = ("float16", "bfloat16")
 _DTYPES = (*_HALVES, "float32", "float64")
@@ -32,21 +35,23 @@ def with_epilogues(graph: Graph) -> Graph:
     vector along the last axis or a matrix of the result's shape; at most one of each is absorbed.
     Then it absorbs an activation that is the only reader of the sum. The new call is at the
     position of the last absorbed call. If two products are added, the later one absorbs the sum,
-    because the earlier one is then already computed.
+    because the earlier one is then already computed. A product of a stack of rows is one of a
+    matrix, whose result is then reshaped; calls after that are absorbed, too.
     """
-    uses = _Uses(graph)
-    made: dict[int, Call] = {}
+    uses, numbers = _Uses(graph), unused_numbers(graph)
+    made: dict[int, list[Call]] = {}
     taken: set[int] = set()
     for place in reversed(range(len(graph.calls))):
         chain = _chain_from(place, uses, taken)
         if chain is not None:
             taken.update(chain.places)
-            made[chain.places[-1]] = chain.as_call(graph.calls)
-    calls = [
-        made.get(place, call)
-        for place, call in enumerate(graph.calls)
-        if place not in taken or place in made
-    ]
+            made[chain.places[-1]] = chain.as_calls(graph.calls, numbers)
+    calls: list[Call] = []
+    for place, call in enumerate(graph.calls):
+        if place in made:
+            calls.extend(made[place])
+        elif place not in taken:
+            calls.append(call)
     # The row made of a bias vector may be unused now.
     return without_dead_calls(replace(graph, calls=tuple(calls)))
 
@@ -158,10 +163,15 @@ class _Chain:
             return True
         return False
 
-    def as_call(self, calls: tuple[Call, ...]) -> Call:
-        """Return the fused call."""
+    def as_calls(self, calls: tuple[Call, ...], numbers: Iterator[int]) -> list[Call]:
+        """Return the fused call, and those that reshape its operand and its result."""
         product, last = calls[self.places[0]], calls[self.places[-1]]
-        addends = [value for value in (self.bias, self.residual) if value is not None]
+        (matrix,), (result,) = product.results, last.results
+        making = NewCalls(product, numbers)
+        residual = self.residual
+        if residual is not None and residual.shape != matrix.shape:
+            residual = making.add("reshape", (residual,), {"shape": matrix.shape}, matrix.shape)
+        addends = [value for value in (self.bias, residual) if value is not None]
         params = {
             **product.params,
             "bias": self.bias is not None,
@@ -169,7 +179,11 @@ class _Chain:
             "activation": self.activation,
         }
         operands = (*product.operands, *addends)
-        return Call(matmul_sum_p, operands, params, last.results, product.array_type)
+        making.add(matmul_sum_p.name, operands, params, matrix.shape)
+        if result.shape != matrix.shape:
+            made = making.calls[-1].results[0]
+            making.add("reshape", (made,), {"shape": result.shape}, result.shape)
+        return making.ending_in(result)
 
 
 def _chain_from(place: int, uses: _Uses, taken: set[int]) -> _Chain | None:
@@ -178,16 +192,30 @@ def _chain_from(place: int, uses: _Uses, taken: set[int]) -> _Chain | None:
     if product.primitive is not plane_p or not _is_of_one_dtype(product):
         return None
     chain = _Chain([place])
-    value = product.results[0]
+    value, between = product.results[0], list[int]()
     reader = uses.only_reader(value)
     while reader is not None and reader not in taken:
         call = uses.calls[reader]
-        if call.array_type is not product.array_type or not chain.takes(call, value, uses):
+        if call.array_type is not product.array_type:
             break
-        chain.places.append(reader)
+        if _keeps_rows(call):
+            between.append(reader)
+        elif chain.takes(call, value, uses):
+            chain.places += [*between, reader]
+            between.clear()
+        else:
+            break
         value = call.results[0]
         reader = uses.only_reader(value)
     return chain if len(chain.places) > 1 else None
+
+
+def _keeps_rows(call: Call) -> bool:
+    """Whether a call arranges rows in another shape."""
+    if call.primitive.name != "reshape":
+        return False
+    before, after = call.reads[0].shape, call.results[0].shape
+    return bool(before and after) and before[-1] == after[-1] and 0 not in after
 
 
 def _multiplications(product: Call) -> int:

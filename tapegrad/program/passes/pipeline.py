@@ -21,6 +21,7 @@ from tapegrad.program.graph.graph import (
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
+from tapegrad.program.passes.centred_sums import without_centred_sums
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
@@ -45,6 +46,8 @@ from tapegrad.program.passes.vector_products import with_joined_vectors
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
     kernels = {} if backend is None else backend.kernels
+    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
+    is_captured = capabilities is not None and capabilities.capture is not None
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
         with_shared_constants,
@@ -53,16 +56,16 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_written_parts,
         without_dead_calls,
         simplified,
+        without_centred_sums,
         with_joined_parts,
-        with_elementwise_products,
+        partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
-        partial(with_contractions, rounds_operands=_rounds_operands(backend)),
+        partial(with_contractions, rounds_operands=is_captured and TF32["on"]),
         with_joins_last,
         with_losses_and_gradients,
         with_joined_products,
     ]
-    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
-    if "attention" in kernels and capabilities is not None and capabilities.capture is not None:
+    if "attention" in kernels and is_captured:
         passes.append(with_attention)  # devices compute it in tiles and store no weights
     if "matmul_sum" in kernels:
         passes.append(with_epilogues)
@@ -86,12 +89,6 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         graph = rewritten(graph)
         checkpoint()
     return tidied(graph)
-
-
-def _rounds_operands(backend: Backend | None) -> bool:
-    """Whether matrix products of float32 are less exact than sums of products of elements."""
-    capabilities = None if backend is None else capabilities_of(backend.array_types[0])
-    return capabilities is not None and capabilities.capture is not None and TF32["on"]
 
 
 def tidied(graph: Graph) -> Graph:

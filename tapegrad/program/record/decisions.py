@@ -29,6 +29,9 @@ class DecisionError(RecordingError):
     `is_convertible`.
     """
 
+    # Keras rewrites errors of layers, but not those with this mark; the recorder needs this one.
+    _keras_call_info_injected = True
+
     def __init__(
         self,
         message: str,

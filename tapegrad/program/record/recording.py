@@ -105,7 +105,7 @@ def _is_read_by_user() -> bool:
 def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     """Whether a result shares memory with an operand."""
     owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any(id(_owner(result)) in owners for result in results)
+    return any([id(_owner(result)) in owners for result in results])
 
 
 def _origin() -> tuple[str, str]:
@@ -123,8 +123,8 @@ _HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Functi
 
 def _owner(array: Any) -> Any:
     """Return the owner of an array's memory: a device allocation, or the base array."""
-    if isinstance(array, np.generic):  # a NumPy scalar, which shares no memory
-        return array
+    if (type(array) is np.ndarray and array.base is None) or isinstance(array, np.generic):
+        return array  # most arrays; a NumPy scalar shares no memory
     if not isinstance(array, np.ndarray):
         return getattr(getattr(array, "data", None), "mem", array)
     while getattr(array, "base", None) is not None:
@@ -347,13 +347,13 @@ class Recording:
         arrays = [o.array if type(o) is Recorded else o for o in operands]
         real = [array for array in arrays if type(array) not in NUMBERS]
         array_type = type(real[0])
-        if any(type(array) is not array_type for array in real):
+        if any([type(array) is not array_type for array in real]):
             refuse_mixed_devices(primitive.name, real)
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, tuple | list)
         results = tuple(result) if many else (result,)
-        values = tuple(self.value_of(array) for array in results)
-        given = tuple(self._operand(o) for o in operands)
+        values = tuple([self.value_of(array) for array in results])
+        given = tuple([self._operand(o) for o in operands])
         aliases = _share_memory(results, arrays)
         site, function = _origin()
         region = current_region()
@@ -362,8 +362,9 @@ class Recording:
         )
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
-        wrapped = tuple(Recorded(a, v, self) for a, v in zip(results, values))
-        return wrapped if many else wrapped[0]
+        if not many:
+            return Recorded(result, values[0], self)
+        return tuple([Recorded(a, v, self) for a, v in zip(results, values)])
 
     def repeat(
         self, call: Call, operands: Sequence[Any], params: dict[str, Any], shapes: Sequence[Any]

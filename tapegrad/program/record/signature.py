@@ -11,9 +11,10 @@ import numpy as np
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType, as_dtype
+from tapegrad.core.values.strings import StringTensor, string_tensor, text_array
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, SignatureError
 from tapegrad.program.record.arguments import Args, Kwargs
 
 MOST_TEXT = 40
@@ -197,6 +198,8 @@ def _pairs(spec: Any, value: Any) -> list[tuple[Any, Any]]:
 def _fitted(spec: Any, value: Any, position: int) -> Any:
     if isinstance(value, Variable):
         tensor: Any = value
+    elif spec.dtype.name == "string" or isinstance(value, StringTensor):
+        tensor = value if isinstance(value, StringTensor) else string_tensor(text_array(value))
     elif isinstance(value, Tensor | np.ndarray):
         tensor = to_tensor(value)
     else:
@@ -211,7 +214,7 @@ def _fitted(spec: Any, value: Any, position: int) -> Any:
         len(wanted) == len(shape) and all(w in (None, n) for w, n in zip(wanted, shape))
     )
     if not fits:
-        raise ShapeError(
+        raise SignatureError(
             f"Entry {position} of the input_signature requires shape {tuple(wanted)}. Got {shape}."
         )
     return tensor

@@ -11,7 +11,8 @@ from typing import Any
 
 from tapegrad.core.call_site import place_of
 from tapegrad.core.values.sizes import is_user_code
-from tapegrad.core.values.tensor import Tensor, TensorShape
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.program.record.decisions import DecisionError, is_at_loop, may_convert
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 

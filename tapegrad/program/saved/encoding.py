@@ -28,6 +28,8 @@ class Encoder:
         self.arrays: dict[str, np.ndarray] = {}
         self.used: set[str] = set()
         """The names of the variables that the programs read or write."""
+        self.lengths: list[int] = []
+        """The lengths of the variables' axes, which an unknown length may have to be."""
         self._names = names
         self._whose = whose
 

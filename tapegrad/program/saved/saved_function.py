@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice, product
 from typing import Any
 
 from tapegrad.core.values import nest
@@ -19,6 +21,9 @@ from tapegrad.program.saved.encoding import Encoder
 from tapegrad.program.saved.running import SavedGraph
 from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general, trial_lengths
 
+_MOST_TRIALS = 40
+"""So many combinations of lengths are tried for axes that only some lengths fit."""
+
 
 def encoded_function(
     function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], encoder: Encoder,
@@ -26,8 +31,46 @@ def encoded_function(
 ) -> dict[str, Any]:  # fmt: skip
     """Return a function for arguments with TensorSpecs as JSON values.
 
-    Lengths that are None become symbols: one for all first axes, and one for each other axis.
+    Lengths that are None become symbols: one for all first axes, and one for each other axis. If
+    an axis has to have one of the lengths of the variables, it gets this length.
     """
+    try:
+        return _encoded_function(function, args, kwargs, encoder, names, whose)
+    except ShapeError:
+        for fixed_args, fixed_kwargs in _with_lengths(args, dict(kwargs), encoder.lengths):
+            with suppress(ShapeError):
+                return _encoded_function(function, fixed_args, fixed_kwargs, encoder, names, whose)
+        raise
+
+
+def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tuple[Any, Any]]:
+    """Yield the arguments with known lengths in the place of one or more unknown ones."""
+    specs = [one for one in nest.flatten((args, kwargs)) if isinstance(one, TensorSpec)]
+    unknown = [
+        (number, axis)
+        for number, spec in enumerate(specs)
+        for axis, size in enumerate(spec.shape or ())
+        if size is None and axis
+    ]
+    choices = product([None, *lengths], repeat=len(unknown))
+    for chosen in islice(choices, 1, _MOST_TRIALS):
+        sizes = dict(zip(unknown, chosen))
+        count = iter(range(len(specs)))
+
+        def with_sizes(one: Any, sizes: Any = sizes, count: Any = count) -> Any:
+            if not isinstance(one, TensorSpec):
+                return one
+            number = next(count)
+            shape = [sizes.get((number, axis), n) for axis, n in enumerate(one.shape or ())]
+            return TensorSpec(shape, one.dtype, one.name)
+
+        yield nest.map_structure(with_sizes, (args, kwargs))
+
+
+def _encoded_function(
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], encoder: Encoder,
+    names: Sequence[str], whose: str,
+) -> dict[str, Any]:  # fmt: skip
     specs = [one for one in nest.flatten((args, dict(kwargs))) if isinstance(one, TensorSpec)]
     symbols = _symbols(specs, whose)
     order = sorted({symbol for row in symbols for symbol in row if isinstance(symbol, str)})

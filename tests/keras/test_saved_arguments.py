@@ -1,0 +1,60 @@
+"""Models with arguments of earlier Keras versions and functions of tf can be saved and loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tapegrad as tf
+from tapegrad import keras
+
+
+def _loaded(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+def test_layers_with_an_input_shape_and_activations_of_tf_are_loaded(tmp_path) -> None:
+    model = keras.Sequential(
+        [
+            keras.layers.Flatten(input_shape=[4, 3]),
+            keras.layers.Dense(5, activation=tf.nn.relu),
+            keras.layers.Dense(2, activation=tf.nn.tanh),
+        ]
+    )
+    x = np.random.default_rng(0).normal(size=(6, 4, 3)).astype("float32")
+
+    found = _loaded(model, tmp_path)
+
+    np.testing.assert_array_equal(found.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_functions_of_tf_in_a_functional_model_are_loaded(tmp_path) -> None:
+    inputs = keras.Input((None,), dtype="int64")
+    hidden = keras.layers.SimpleRNN(3)(tf.one_hot(inputs, depth=5))
+    model = keras.Model(inputs, tf.math.log1p(tf.abs(hidden)))
+    x = np.array([[1, 2, 3], [4, 0, 1]])
+
+    found = _loaded(model, tmp_path)
+
+    np.testing.assert_array_equal(found.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_arguments_of_earlier_versions() -> None:
+    inputs = keras.Input((4,), sparse=True)
+    table = keras.layers.Embedding(5, 2, input_length=3)
+
+    assert keras.backend.int_shape(inputs) == (None, 4)
+    assert keras.Input(tensor=inputs).shape == (None, 4)
+    assert table(tf.constant([[1, 2, 3]])).shape == (1, 3, 2)
+
+
+def test_a_sparse_tensor_is_a_dense_input_of_a_model() -> None:
+    inputs = keras.Input((4,), sparse=True)
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    x = tf.SparseTensor([[0, 1], [2, 3]], [5.0, 7.0], [3, 4])
+    dense = np.array([[0, 5, 0, 0], [0, 0, 0, 0], [0, 0, 0, 7]], "float32")
+
+    wanted = dense @ model.get_weights()[0]
+
+    np.testing.assert_allclose(model(x).numpy(), wanted, rtol=1e-5)
+    np.testing.assert_allclose(model.predict(x, verbose=0), wanted, rtol=1e-5)
