@@ -11,7 +11,7 @@ import numpy as np
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, FileFormatError, ShapeError
 from tapegrad.ops.creation import as_constant
 
 _LARGEST = 32768.0
@@ -42,8 +42,9 @@ def decode_wav(
         with _wave.open(_io.BytesIO(data)) as file:
             channels, width, rate, count = file.getparams()[:4]
             frames = file.readframes(count)
-    except (_wave.Error, EOFError) as error:
-        raise ArgumentError(f"decode_wav got no readable WAV file: {error}.") from error
+    except (_wave.Error, EOFError, RuntimeError) as error:  # the last: a chunk that is cut off
+        reason = str(error) or "it ends too early"
+        raise FileFormatError(f"decode_wav got no readable WAV file: {reason}.") from error
     if width != 2:
         raise ArgumentError(f"decode_wav reads 16 bits per sample. Got {8 * width} bits.")
     sound = np.frombuffer(frames, "<i2").reshape(-1, channels).astype("float32") / _LARGEST
@@ -66,12 +67,15 @@ def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> bytes:
     sound = np.asarray(audio, "float32")
     if sound.ndim != 2:
         raise ShapeError(f"encode_wav takes sound [samples, channels]. Got shape {sound.shape}.")
+    rate = np.asarray(sample_rate)
+    if rate.ndim or rate.dtype.kind not in "iu" or not 0 < rate < 2**32:
+        raise ArgumentError(f"sample_rate must be an integer from 1 on. Got {sample_rate!r:.80}.")
     values = np.clip(np.rint(sound * _LARGEST), -_LARGEST, _LARGEST - 1).astype("<i2")
     file = _io.BytesIO()
     with _wave.open(file, "wb") as out:
         out.setnchannels(sound.shape[1])
         out.setsampwidth(2)
-        out.setframerate(int(np.asarray(sample_rate)))
+        out.setframerate(int(rate))
         out.writeframes(values.tobytes())
     return file.getvalue()
 

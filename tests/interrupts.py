@@ -1,4 +1,4 @@
-"""Fault injection: raise KeyboardInterrupt at the n-th event of a call.
+"""Fault injection: raise KeyboardInterrupt, or another error, at the n-th event of a call.
 
 Events are the lines and calls of Python code of the package and of `contextlib`. CPython delivers a
 signal at some of them: the start of a function, a jump backwards, the end of a call. It delivers
@@ -73,8 +73,10 @@ def _is_event(frame: FrameType, kind: str) -> bool:
     return kind == "call" or (kind == "line" and frame.f_lasti not in edges)
 
 
-def interrupted(function: Callable[[], Any], event: int) -> bool:
-    """Call a function and interrupt it at an event; return False if it ended before."""
+def interrupted(
+    function: Callable[[], Any], event: int, error: type[BaseException] = KeyboardInterrupt
+) -> bool:
+    """Call a function and raise an error at an event; return False if it did not come out."""
     left = event
 
     def trace(frame: FrameType, kind: str, _: Any) -> Any:
@@ -85,14 +87,14 @@ def interrupted(function: Callable[[], Any], event: int) -> bool:
             left -= 1
             if left < 0:
                 sys.settrace(None)
-                raise KeyboardInterrupt
+                raise error
         return trace
 
     before = sys.gettrace()
     try:
         sys.settrace(trace)
         function()
-    except KeyboardInterrupt:
+    except error:
         return True
     finally:
         sys.settrace(before)

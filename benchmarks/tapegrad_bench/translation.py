@@ -23,6 +23,7 @@ from tapegrad_bench.translation_loops import LOOPS, TranslatedBody, loop_kernels
 from tapegrad_bench.translation_missing import MISSING
 from tapegrad_bench.translation_namespace import (
     Converting,
+    WithBfloat16,
     is_dtype,
     namespace,
     special_functions,
@@ -47,7 +48,9 @@ class Peer:
         self.name, self.device = name, device
         self.xp = namespace(name)
         on = device if name == "torch" else None
-        self.namespace = self.xp if name == "numpy" else Converting(self.xp, self.dtype, on)
+        self.namespace: Any = (
+            WithBfloat16() if name == "numpy" else Converting(self.xp, self.dtype, on)
+        )
         self._kernels: dict[str, Kernel] = self._own_kernels()
 
     def _own_kernels(self) -> dict[str, Kernel]:

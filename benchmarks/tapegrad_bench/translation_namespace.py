@@ -121,3 +121,18 @@ class Converting:
 
     def _converted(self, value: Any) -> Any:
         return self._to_dtype(value) if is_dtype(value) else value
+
+
+class WithBfloat16:
+    """NumPy's namespace, whose `isdtype` knows bfloat16 too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def isdtype(dtype: Any, kind: Any) -> bool:
+        """Return whether a dtype is of a kind, or of one of several."""
+        if np.dtype(dtype).name != "bfloat16":
+            return bool(np.isdtype(dtype, kind))
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        return any(one in ("real floating", "numeric", dtype) for one in kinds)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
+from tapegrad.core.checked_calls import check_calls as _check_calls
 
 __all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd"]
 
@@ -16,3 +17,6 @@ def __getattr__(name: str) -> Any:
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
     raise absence("compat", name)
+
+
+_check_calls(globals(), __all__)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
@@ -16,6 +17,7 @@ def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
     if isinstance(bytes_or_text, str):
         return bytes_or_text
     if isinstance(bytes_or_text, bytes | bytearray):
+        _check(encoding)
         return bytes_or_text.decode(encoding)
     raise ArgumentTypeError(f"Expected text or bytes. Got {type(bytes_or_text).__name__}.")
 
@@ -28,6 +30,7 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
     """
     if isinstance(bytes_or_text, bytes | bytearray):
         return bytes(bytes_or_text)
+    _check(encoding)
     return as_text(bytes_or_text).encode(encoding)
 
 
@@ -38,3 +41,10 @@ def as_str_any(value: Any, encoding: str = "utf-8") -> str:
     ('a', '1')
     """
     return as_text(value, encoding) if isinstance(value, bytes) else str(value)
+
+
+def _check(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ArgumentError(f"Python has no encoding named {encoding!r}.") from error

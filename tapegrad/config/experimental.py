@@ -22,6 +22,7 @@ from tapegrad.config.memory import (
     set_logical_device_configuration as set_virtual_device_configuration,
     set_memory_growth,
 )
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.determinism import (
     disable_op_determinism,
     enable_op_determinism,
@@ -56,3 +57,6 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     raise _absence("config.experimental", name)
+
+
+_check_calls(globals(), __all__)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
+
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]
 
 _options: dict[str, Any] = {}
@@ -50,3 +52,6 @@ def get_jit() -> str:
     ''
     """
     return "".join(_jit)
+
+
+_check_calls(globals(), __all__)

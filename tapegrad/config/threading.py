@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError
 
 __all__ = [
@@ -67,3 +68,6 @@ def get_inter_op_parallelism_threads() -> int:
 def _check(num_threads: int) -> None:
     if num_threads < 0:
         raise ArgumentError(f"num_threads must be at least 0. Got {num_threads}.")
+
+
+_check_calls(globals(), __all__)

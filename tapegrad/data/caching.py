@@ -37,7 +37,7 @@ from tapegrad.data.plan import (
     refuse_beyond,
 )
 from tapegrad.data.structure import Nested
-from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError, OutOfMemoryError
 
 _FORMAT = "tapegrad dataset 1"
 MOST_ARRAYS = 2**27
@@ -304,6 +304,12 @@ class _FileRows(Rows):
     def _reading(self) -> Iterator[None]:
         try:
             yield
+        except MemoryError as error:
+            self._close()
+            raise OutOfMemoryError(
+                f"{self._path} cannot be read: the memory does not suffice, or the file is damaged "
+                "and asks for too much."
+            ) from error
         except Exception as error:  # NumPy's reader alone has a dozen kinds
             self._close()
             raise FileFormatError(

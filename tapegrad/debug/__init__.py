@@ -1,5 +1,6 @@
 """Debugging tools: values that leave the tape, copies to the host, memory use, bad indices."""
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.debug.exits import tape_exits
 from tapegrad.debug.indices import check_indices
 from tapegrad.debug.memory import memory_info, reset_peak_memory
@@ -13,3 +14,5 @@ __all__ = [
     "tape_exits",
     "transfers",
 ]
+
+_check_calls(globals(), __all__)

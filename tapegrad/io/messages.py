@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from tapegrad.core.values.strings import text_array
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.io.wire import LENGTH, VARINT, fields, message, varint, varints
 
 
@@ -230,7 +230,7 @@ class Features(Message):
         for number, _, entry in fields(data):
             if number == 1:
                 parts = {own: part for own, _, part in fields(entry)}
-                name = parts.get(1, b"").decode()
+                name = _name(parts.get(1, b""))
                 self.feature[name] = Feature.FromString(parts.get(2, b""))
         return len(data)
 
@@ -285,3 +285,10 @@ def bytes_of(value: Any) -> bytes:
         raise ArgumentTypeError(f"This takes one text. Got shape {texts.shape}.")
     found: bytes = texts.item()
     return found
+
+
+def _name(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"A feature has a name that is no UTF-8: {data!r:.80}.") from error

@@ -248,7 +248,10 @@ def decode_csv(
 def _split_line(line: str, delimiter: str, has_quotes: bool) -> list[str]:
     if not has_quotes:
         return line.split(delimiter)
-    return next(csv.reader([line], delimiter=delimiter), [""])
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [""])
+    except csv.Error as error:
+        raise FileFormatError(f"This CSV record is damaged: {error}: {line!r:.80}.") from error
 
 
 class ColumnKind(NamedTuple):
@@ -342,7 +345,16 @@ def decode_base64(input: Any, name: str | None = None) -> Any:
     >>> decode_base64(b"YWJjZA").numpy()
     b'abcd'
     """
-    return _each(lambda text: base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)), input)
+
+    def decoded(text: bytes) -> bytes:
+        try:
+            return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+        except ValueError as error:
+            raise FileFormatError(
+                f"decode_base64 needs web-safe base64. Got {text!r:.80}: {error}."
+            ) from error
+
+    return _each(decoded, input)
 
 
 def _each(function: Any, value: Any) -> Any:

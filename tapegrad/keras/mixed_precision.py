@@ -3,6 +3,7 @@
 keras.mixed_precision.set_global_policy("mixed_bfloat16")
 """
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.dtype_policies import DTypePolicy, dtype_policy, set_dtype_policy
 from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
 
@@ -19,3 +20,6 @@ __all__ = [
     "set_dtype_policy",
     "set_global_policy",
 ]
+
+# Optimizers check their own arguments.
+_check_calls(globals(), [name for name in __all__ if name != "LossScaleOptimizer"])

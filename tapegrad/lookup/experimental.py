@@ -3,6 +3,7 @@
 from typing import Any
 
 from tapegrad.absent import absence
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.lookup.tables import MutableHashTable
 
 __all__ = ["MutableHashTable"]
@@ -10,3 +11,6 @@ __all__ = ["MutableHashTable"]
 
 def __getattr__(name: str) -> Any:
     raise absence("lookup.experimental", name)
+
+
+_check_calls(globals(), __all__)

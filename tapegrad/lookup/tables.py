@@ -10,7 +10,7 @@ import numpy as np
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.strings import is_text, text_array
-from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.errors import ArgumentError, DTypeError, FileFormatError
 from tapegrad.io.files import read_file
 from tapegrad.strings.fingerprints import farm_hash
 from tapegrad.strings.ragged import Ragged, as_tensor
@@ -93,17 +93,27 @@ class TextFileInitializer(KeyValueTensorInitializer):
         delimiter: str = "\t",
         name: str | None = None,
     ) -> None:
-        lines = read_file(filename).numpy().decode().splitlines()[:vocab_size]
+        try:
+            lines = read_file(filename).numpy().decode().splitlines()[:vocab_size]
+        except UnicodeDecodeError as error:
+            raise FileFormatError(f"{filename} is no text in UTF-8: {error}.") from error
 
         def column(index: int, dtype: Any) -> list[Any]:
             if index == TextFileIndex.LINE_NUMBER:
                 return list(range(len(lines)))
-            fields = [
-                line if index == TextFileIndex.WHOLE_LINE else line.split(delimiter)[index]
-                for line in lines
-            ]
+            is_whole = index == TextFileIndex.WHOLE_LINE
             kind = as_dtype(dtype)
-            return [int(f) for f in fields] if kind.is_integer else fields
+            found = []
+            for number, line in enumerate(lines, 1):
+                try:
+                    field = line if is_whole else line.split(delimiter)[index]
+                    found.append(int(field) if kind.is_integer else field)
+                except (IndexError, ValueError) as error:
+                    raise FileFormatError(
+                        f"Line {number} of {filename} has no {kind} in column {index}: "
+                        f"{line!r:.80}."
+                    ) from error
+            return found
 
         keys, values = column(key_index, key_dtype), column(value_index, value_dtype)
         super().__init__(keys, values, key_dtype, value_dtype)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tokenize
+import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import stored_dtype
+from tapegrad.errors import FileFormatError, TapegradError
 from tapegrad.numpy.values import as_array
 from tapegrad.ops.creation import as_constant
 
@@ -58,6 +64,23 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     np.save(file, _host(arr), allow_pickle=allow_pickle)
 
 
+@contextlib.contextmanager
+def _reading(file: Any) -> Iterator[None]:
+    """Name the file in the error of a reader that could not use its contents."""
+    try:
+        yield
+    except (OSError, TapegradError):
+        raise
+    except (EOFError, SyntaxError, UnicodeError, ValueError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{_name(file)} cannot be read: {str(error).rstrip('.')}.") from error
+    except tokenize.TokenError as error:
+        raise FileFormatError(f"{_name(file)} has a damaged header: {error}.") from error
+
+
+def _name(file: Any) -> str:
+    return os.fspath(file) if isinstance(file, str | os.PathLike) else "The file"
+
+
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any) -> Any:
     """Load an array (or an archive of arrays) from a file.
 
@@ -68,7 +91,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options
     >>> load(file).tolist()
     [1.0, 2.0]
     """
-    found = np.load(file, mmap_mode, allow_pickle=allow_pickle, **options)
+    with _reading(file):
+        found = np.load(file, mmap_mode, allow_pickle=allow_pickle, **options)
     return as_constant(found) if isinstance(found, np.ndarray) else found
 
 
@@ -99,7 +123,8 @@ def genfromtxt(fname: Any, *args: Any, **options: Any) -> Any:
     >>> genfromtxt(io.StringIO("1,2"), delimiter=",").tolist()
     [1.0, 2.0]
     """
-    return as_constant(np.genfromtxt(fname, *args, **options))
+    with _reading(fname):
+        return as_constant(np.genfromtxt(fname, *args, **options))
 
 
 def fromfile(file: Any, dtype: Any = float, *args: Any, **options: Any) -> Any:
@@ -121,7 +146,8 @@ def loadtxt(fname: Any, **options: Any) -> Any:
     >>> loadtxt(io.StringIO("1 2")).tolist()
     [1.0, 2.0]
     """
-    return as_constant(np.loadtxt(fname, **options))
+    with _reading(fname):
+        return as_constant(np.loadtxt(fname, **options))
 
 
 def savetxt(fname: Any, X: Any, **options: Any) -> None:

@@ -47,6 +47,7 @@ from tapegrad.program.result_structure import (
 Python = Callable[..., Any]
 
 OUTSIDE = "a tape tracks a tensor from outside"
+TRACKED_WRITE = "a tape tracks a variable that it assigns to, or its result is sparse"
 """Why a call runs eagerly."""
 
 

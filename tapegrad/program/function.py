@@ -31,6 +31,7 @@ from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
 from tapegrad.program.families.families import Families
 from tapegrad.program.forward_backward import (
     OUTSIDE,
+    TRACKED_WRITE,
     FirstCall,
     ForwardBackward,
     NoProgram,
@@ -266,6 +267,8 @@ class Function:
         is_built = True
         if programs is None:
             with recording_alone(), within_budget(self._memory_budget):
+                if self._forward_backward.find(tape_key) is not None:  # another thread recorded it
+                    return self._call_under_tapes(key, leaves, args, kwargs)
                 call = (args, kwargs)
                 made = self._families.programs(tape_key, call, leaves, self._name, self._parameters)
                 try:
@@ -293,16 +296,15 @@ class Function:
                     return first.run_again(self.python_function, args, kwargs)
                 if made is None:
                     self._families.add_programs(tape_key, leaves, first, programs.guards)
-            caches = (self._first_under_tapes, self._forward_backward)
-            keep_program(tape_key, programs, first.draws_only_once, *caches)
+                caches = self._first_under_tapes, self._forward_backward
+                keep_program(tape_key, programs, first.draws_only_once, *caches)
         elif programs.guards.track(stack):
             return self._run_eagerly(OUTSIDE, args, kwargs)
         tracked = TrackedOperands(programs.entry, leaves)
         if tracked.needs_eager_run:
             if first is not None:
                 return first.run_again(self.python_function, args, kwargs)
-            reason = "a tape tracks a variable that it assigns to, or its result is sparse"
-            return self._run_eagerly(reason, args, kwargs)
+            return self._run_eagerly(TRACKED_WRITE, args, kwargs)
         if first is None:
             result, rest = programs.entry.run_all(arrays_in(leaves))
         else:
@@ -317,9 +319,8 @@ class Function:
     def _build_both(self, key: Any, programs: ForwardBackward, first: FirstCall) -> bool:
         """Build the programs under tapes; return whether the first call can run them."""
         waits = self._waits_for_builds()
-        buildings = [programs.entry.building]
-        if programs.backward is not None:
-            buildings.append(programs.backward.building)
+        parts = (programs.entry, programs.backward)
+        buildings = [part.building for part in parts if part is not None]
         self._history.note_buildings(first.seconds, buildings, first.made_from)
         for building in buildings:
             building.report = weakref.WeakMethod(self._note_failure)
@@ -427,8 +428,7 @@ class Function:
         >>> double(tapegrad.constant([4.0])).tolist()
         [8.0]
         """
-        if not args and not kwargs and self._specs is not None:
-            args = self._specs
+        args = self._specs if not args and not kwargs and self._specs is not None else args
         owner = self.python_function.owner if isinstance(self.python_function, Method) else None
         function = self if owner is None else MethodType(self, owner)
         return ConcreteFunction(function, args, kwargs)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.casting.cast import cast
@@ -34,7 +35,7 @@ def concat(values: Any, axis: int = 0, name: str | None = None) -> Any:
     ([[1, 2], [3], [1, 2], [3]], [[1, 2, 1, 2], [3, 3]])
     """
     parts = [_as_ragged(value) for value in values]
-    place = axis % len(parts[0].shape)
+    place = normalize_axis(axis, len(parts[0].shape), "concat")
     if place == 0:
         return _after_each_other(parts)
     counts = [len(part) for part in parts]
@@ -152,7 +153,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Reverse the order of the rows, or of the entries of each row."""
     found = tensor
-    for place in [k % len(tensor.shape) for k in np.atleast_1d(axis).tolist()]:
+    for place in normalize_axes(np.atleast_1d(axis).tolist(), len(tensor.shape), "reverse"):
         if place > 1:
             raise ArgumentError(f"reverse takes the axes 0 and 1 of ragged tensors. Got {axis}.")
         step = np.s_[::-1]
@@ -176,9 +177,9 @@ def _reduction(whole: Callable[..., Any], segments: Callable[..., Any]) -> Calla
     ) -> Any:
         if axis is None:
             return whole(input_tensor.flat_values)
-        places = axis if isinstance(axis, list | tuple) else [axis]
+        places = normalize_axes(axis, len(input_tensor.shape), "A reduction")
         found = input_tensor
-        for place in sorted([p % len(input_tensor.shape) for p in places], reverse=True):
+        for place in reversed(places):
             found = _along(found, place, whole, segments)
             if keepdims:
                 expand = expand_dims if isinstance(found, RaggedTensor) else expand_tensor

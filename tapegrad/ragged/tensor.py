@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.tensor_shape import TensorShape
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.ops.creation import constant
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.indexing.gather import gather
@@ -353,7 +354,12 @@ class RaggedTensor:
     def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
         """Return the entries of the axes from `outer_axis` to `inner_axis` along one axis."""
         rank = len(self.shape)
-        outer, inner = outer_axis % rank, inner_axis % rank
+        outer = normalize_axis(outer_axis, rank, "merge_dims")
+        inner = normalize_axis(inner_axis, rank, "merge_dims")
+        if inner < outer:
+            raise ArgumentError(
+                f"merge_dims needs outer_axis before inner_axis. Got {outer_axis} and {inner_axis}."
+            )
         if outer > 0:
             return self.with_values(self.values.merge_dims(outer - 1, inner - 1))
         found: Any = self
@@ -392,7 +398,7 @@ class RaggedTensor:
             return found._within(rest) if rest else found
         place = operator.index(_plain(first))
         if not -len(self) <= place < len(self):
-            raise IndexError(f"There are {len(self)} rows. Got index {place}.")
+            raise IndexOutOfRangeError(f"There are {len(self)} rows. Got index {place}.")
         begin, end = self._splits[place % len(self)], self._splits[place % len(self) + 1]
         row = self.values[int(begin) : int(end)]
         return row[tuple(rest)] if rest else row
@@ -411,7 +417,9 @@ class RaggedTensor:
             return cut.with_values(cut.values[(slice(None), *more)]) if more else cut
         column, lengths = operator.index(_plain(first)), self.lengths()
         if (lengths <= column if column >= 0 else lengths < -column).any():
-            raise IndexError(f"Not all rows have an entry at {column}: {lengths.tolist()}.")
+            raise IndexOutOfRangeError(
+                f"Not all rows have an entry at {column}: {lengths.tolist()}."
+            )
         places = (self._splits[:-1] if column >= 0 else self._splits[1:]) + column
         inner = self.values
         found = inner.rows_at(places) if isinstance(inner, RaggedTensor) else gather(inner, places)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import constant, ones
 from tapegrad.ops.elementwise.selection import maximum as larger, minimum as smaller
 from tapegrad.ops.indexing.gather import gather
@@ -214,7 +215,8 @@ def concat(
     [[0, 1], [1, 1]]
     """
     rank = len(sp_inputs[0].shape)
-    place, begin, parts = axis % rank, 0, []
+    place, begin, parts = normalize_axis(axis, rank, "concat"), 0, []
+    _check_other_lengths(place, [tuple(one.shape) for one in sp_inputs], expand_nonconcat_dims)
     for one in sp_inputs:
         shift = np.zeros(rank, np.int64)
         shift[place] = begin
@@ -224,6 +226,15 @@ def concat(
     shape[place] = begin
     values = join([one.values for one in sp_inputs], 0)
     return reorder(SparseTensor(np.concatenate(parts), values, shape))
+
+
+def _check_other_lengths(axis: int, shapes: list[tuple[int, ...]], may_differ: bool) -> None:
+    others = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
+    if len({len(shape) for shape in shapes}) > 1 or (len(others) > 1 and not may_differ):
+        raise ShapeError(
+            f"concat along axis {axis} needs equal lengths of the other axes. Got {shapes}. "
+            "With expand_nonconcat_dims=True the longest is taken."
+        )
 
 
 def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
@@ -286,7 +297,8 @@ def reduce_max(
 
 def _reduced(x: SparseTensor, axis: Any, keepdims: Any, segments: Any, stays_sparse: bool) -> Any:
     rank = len(x.shape)
-    gone = list(range(rank)) if axis is None else [k % rank for k in np.atleast_1d(axis).tolist()]
+    wanted = None if axis is None else np.atleast_1d(axis).tolist()
+    gone = list(normalize_axes(wanted, rank, "A reduction"))
     kept = [k for k in range(rank) if k not in gone]
     places = x.places()[:, kept]
     keys, ids = np.unique(places, axis=0, return_inverse=True)

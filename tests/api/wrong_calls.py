@@ -15,6 +15,7 @@ import ast
 import contextlib
 import copy
 import doctest
+import enum
 import faulthandler
 import importlib
 import inspect
@@ -51,7 +52,16 @@ FACES = tuple(
     tapegrad.keras.ops.image tapegrad.keras.layers tapegrad.keras.losses tapegrad.keras.metrics
     tapegrad.keras.activations tapegrad.keras.initializers tapegrad.keras.regularizers
     tapegrad.keras.constraints tapegrad.keras.optimizers tapegrad.keras.optimizers.schedules
-    tapegrad.keras.random tapegrad.keras.utils
+    tapegrad.keras.random tapegrad.keras.utils tapegrad.sparse tapegrad.ragged tapegrad.strings
+    tapegrad.lookup tapegrad.lookup.experimental tapegrad.io tapegrad.audio tapegrad.saved_model
+    tapegrad.numpy.polynomial.hermite_e tapegrad.numpy.polynomial.laguerre
+    tapegrad.numpy.polynomial.polyutils tapegrad.keras tapegrad.keras.backend
+    tapegrad.keras.preprocessing.image tapegrad.keras.preprocessing.sequence
+    tapegrad.keras.preprocessing.text tapegrad.keras.tree tapegrad.keras.callbacks
+    tapegrad.keras.models tapegrad.keras.saving tapegrad.keras.mixed_precision
+    tapegrad.data.experimental tapegrad.distribute tapegrad.config tapegrad.config.experimental
+    tapegrad.config.threading tapegrad.config.optimizer tapegrad.debug
+    tapegrad.experimental.dlpack tapegrad.compat tapegrad.compat.autograd tapegrad.summary
     """.split()  # noqa: SIM905 -- a list literal would fill a page
 )
 
@@ -64,6 +74,7 @@ NOT_CALLED = frozenset(
         *("set_seed", "Checkpoint", "CheckpointManager", "plot_model", "set_random_seed"),
         *("enable_interactive_logging", "disable_interactive_logging", "function", "device"),
         *("disable_traceback_filtering", "enable_traceback_filtering", "TensorShape"),
+        *("isinstance", "type"),  # Python's own, in the place of autograd's
     }
 )
 
@@ -141,7 +152,7 @@ def public_names(face: str) -> Iterator[tuple[str, Any]]:
         value = getattr(module, name, None)
         if name.startswith("_") or name in NOT_CALLED or isinstance(value, ModuleType):
             continue
-        if isinstance(value, type) and issubclass(value, BaseException):
+        if isinstance(value, type) and issubclass(value, BaseException | enum.Enum):
             continue
         if not str(getattr(value, "__module__", "tapegrad")).startswith("tapegrad"):
             continue

@@ -76,11 +76,11 @@ def rmsprop_update(
     epsilon: float,
     centered: bool,
 ) -> tuple[Array, ...]:
-    v = _toward(v, _square(g, v.dtype), 1.0 - rho)
+    v = _decayed(v, _square(g, v.dtype), rho)
     slots = [v]
     spread = v
     if centered:
-        mean = _toward(others[0], g, 1.0 - rho)
+        mean = _decayed(others[0], g, rho)
         spread = v - _square(mean, v.dtype)
         slots.append(mean)
     change = _scaled(g, rate, spread, epsilon)
@@ -243,6 +243,13 @@ def _toward(average: Array, value: Array, share: float) -> Array:
     result = value - average
     result *= share
     result += average
+    return result
+
+
+def _decayed(average: Array, value: Array, rho: float) -> Array:
+    """rho * average + (1 - rho) * value. Unlike `_toward` it keeps an infinite average."""
+    result = average * rho
+    result += value * (1.0 - rho)
     return result
 
 

@@ -120,14 +120,20 @@ def holomorphic_grad(fun: Function, x: Any) -> Any:
     return grad(lambda z: np.real(fun(z)))(x)
 
 
+def _signature(fun: Any, who: str) -> inspect.Signature:
+    if not callable(fun):
+        raise ArgumentTypeError(f"{who} takes a function. Got {type(fun).__name__}.")
+    return inspect.signature(fun)
+
+
 def grad_named(fun: Function, argname: str) -> Function:
     """Return the function that computes the gradient with respect to a named parameter.
 
     >>> float(grad_named(lambda a, b: a * b * b, "b")(2.0, 3.0))
     12.0
     """
-    names = list(inspect.signature(fun).parameters)
-    if argname not in names:
+    names = list(_signature(fun, "grad_named").parameters)
+    if type(argname) is not str or argname not in names:
         raise ArgumentError(
             f"{get_name(fun)} has no parameter {argname!r}. Its parameters are {', '.join(names)}."
         )
@@ -140,7 +146,7 @@ def multigrad_dict(fun: Function) -> Function:
     >>> multigrad_dict(lambda a, b=2.0: a * b)(3.0)
     {'a': np.float64(2.0), 'b': np.float64(3.0)}
     """
-    signature = inspect.signature(fun)
+    signature = _signature(fun, "multigrad_dict")
 
     def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)

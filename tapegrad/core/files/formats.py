@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 from zipfile import ZIP_STORED, ZipFile
 
-from tapegrad.errors import FileFormatError, TapegradError
+from tapegrad.errors import FileFormatError, OutOfMemoryError, TapegradError
 
 MOST_DEPTH = 100
 """Of nested lists and objects in JSON; a layer inside a layer adds three or four."""
@@ -99,14 +99,18 @@ classes are not those with which it was saved (KeyError: 'layers').
         yield
     except TapegradError:
         raise
+    except MemoryError as error:
+        raise OutOfMemoryError(_sentence(path, _NO_ROOM.format(what))) from error
     except _DAMAGE as error:
         found = f"{type(error).__name__}: {error}".rstrip(": .\n")
         why = f"{what} is damaged, or classes are not those with which it was saved ({found})"
         raise FileFormatError(_sentence(path, why)) from error
 
 
+_NO_ROOM = "the memory does not suffice, or {} is damaged and asks for too much"
+
 _DAMAGE = (
-    *(ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError),
+    *(ArithmeticError, AssertionError, AttributeError, BufferError, LookupError),
     *(RuntimeError, TypeError, ValueError),  # also NotImplementedError and RecursionError
 )
 

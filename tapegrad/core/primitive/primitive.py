@@ -92,6 +92,8 @@ class Primitive:
         many: bool = False,
         selects: bool = True,
     ) -> None:
+        if type(name) is not str:
+            raise ArgumentTypeError(f"The name of a primitive must be text. Got {name!r:.80}.")
         if name in PRIMITIVES:
             raise KeyError(f"There is already a primitive called {name!r}.")
         self.name = name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 
 
@@ -27,8 +29,11 @@ class History(Callback):
         self.epoch = []
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs = {} if logs is None else logs
+        if not isinstance(logs, Mapping):
+            raise ArgumentTypeError(f"logs must be a dict. Got {type(logs).__name__}.")
         self.epoch.append(epoch)
-        for name, value in (logs or {}).items():
+        for name, value in logs.items():
             self.history.setdefault(name, []).append(value)
         if self.model is not None:
             self.model.history = self

@@ -43,7 +43,7 @@ class Sequential(Model):
                 "Sequential takes a list of layers. "
                 f"Got {type(layers).__name__}: {described(layers)}."
             )
-        for layer in layers or ():
+        for layer in () if layers is None else layers:
             self.add(layer)
 
     def get_config(self) -> dict[str, Any]:

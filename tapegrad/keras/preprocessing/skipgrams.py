@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import LARGEST
 from tapegrad.errors import ArgumentError
 
 
@@ -57,6 +58,8 @@ def skipgrams(
     labels: list[Any] = [[0, 1] if categorical else 1] * len(couples)
     if negative_samples > 0:
         count = int(len(couples) * negative_samples)
+        if count > LARGEST:
+            raise ArgumentError(f"negative_samples asks for {count} pairs, which no list can hold.")
         starts = [couple[0] for couple in couples]
         drawn.shuffle(starts)
         couples += [

@@ -12,7 +12,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, FileFormatError
 
 __all__ = [
     "Tokenizer",
@@ -245,12 +245,18 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
     >>> tokenizer_from_json(tokenizer.to_json()).word_index
     {'a': 1, 'b': 2}
     """
-    config = dict(json.loads(json_string)["config"])
-    counts = {name: json.loads(config.pop(name)) for name in ("word_counts", "word_docs",
-              "word_index")}  # fmt: skip
-    by_number = {name: {int(k): v for k, v in json.loads(config.pop(name)).items()}
-                 for name in ("index_docs", "index_word")}  # fmt: skip
-    count = config.pop("document_count")
+    try:
+        config = dict(json.loads(json_string)["config"])
+        counts = {name: dict(json.loads(config.pop(name))) for name in ("word_counts", "word_docs",
+                  "word_index")}  # fmt: skip
+        by_number = {name: {int(k): v for k, v in json.loads(config.pop(name)).items()}
+                     for name in ("index_docs", "index_word")}  # fmt: skip
+        count = config.pop("document_count")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{error} is missing" if type(error) is KeyError else str(error)
+        raise FileFormatError(
+            f"tokenizer_from_json needs the text that Tokenizer.to_json returned: {reason}."
+        ) from error
     made = Tokenizer(**config)
     made.__dict__.update(counts, **by_number, document_count=count)
     return made

@@ -122,7 +122,13 @@ def save_img(
     if image.mode == "RGBA" and (file_format or ending).lower() in ("jpg", "jpeg"):
         warnings.warn("JPEG has no transparency: the fourth channel is dropped.", stacklevel=2)
         image = image.convert("RGB")
-    image.save(path, format=file_format, **kwargs)
+    try:
+        image.save(path, format=file_format, **kwargs)
+    except (KeyError, ValueError) as error:
+        raise ArgumentError(
+            f"Pillow cannot write the format {file_format or ending!r}: {error}. Give a "
+            "path with an extension such as .png, or file_format."
+        ) from error
 
 
 def smart_resize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.basis import beside, series
 from tapegrad.numpy.polynomial.families import POWERS
 from tapegrad.ops.reduction import primitives as reduction
@@ -63,3 +64,5 @@ def mapdomain(x: Any, old: Any, new: Any) -> Any:
 
 
 __all__ = ["as_series", "getdomain", "mapdomain", "mapparms", "trimcoef", "trimseq"]
+
+_check_calls(globals(), __all__)

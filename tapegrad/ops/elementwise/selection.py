@@ -17,7 +17,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.values.convert import NUMBERS, to_tensor
 from tapegrad.core.values.device import device
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ShapeError
+from tapegrad.errors import DTypeError, ShapeError
 from tapegrad.ops.elementwise.comparison import isfinite, isnan
 from tapegrad.ops.kinds import as_arrays, kind_of
 
@@ -51,6 +51,8 @@ def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Any:
     """
     condition = as_operand(condition)
     if kind_of(condition) != "b":
+        if kind_of(condition) not in "iufcV":
+            raise DTypeError("where needs truth values or numbers as condition. Got text.")
         condition = condition != 0
     if isinstance(x, _HOST_VALUES) and isinstance(y, _HOST_VALUES):
         with device(condition.device):  # host values follow the condition, not the default device

@@ -1,0 +1,161 @@
+"""Write docs/reliability.md: what the fuzzers of tests/fuzz have tried, from recorded runs.
+
+    python ci/reliability_page.py                               # write the page
+    python ci/reliability_page.py --check                       # fail if it differs from the record
+    python ci/reliability_page.py --record programs --seconds 600 --seed 1   # run and record one
+
+The record is `ci/reliability.json`. Each run is stored with a digest of the sources that it ran on;
+`--check` names the runs of other sources than these, which fails nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reliability.md"
+RECORD = ROOT / "ci" / "reliability.json"
+SOURCES = ("tapegrad", "backends/tapegrad_numpy", "tests/fuzz")
+
+PURPOSES = {
+    "programs": "random programs: eager code, compiled functions, gradients inside and outside, "
+    "forward mode, little memory and NumPy agree",
+    "sizes": "random programs on arrays of changing lengths: one function serves them all",
+    "exact": "random programs on whole numbers of twelve dtypes: the same bits in all forms",
+    "views": "random views and writes: tensors behave as NumPy's arrays, gradients as differences",
+    "special_values": "NaN, infinities, zeros and denormal numbers: compiled code gives what eager "
+    "code does",
+    "failures": "KeyboardInterrupt or MemoryError at a random line: nothing half-done is left",
+    "files": "damaged files: they are read, or refused in words, and values stay",
+    "calls": "wrong arguments of public functions: a result, or an error in words",
+}
+"""What each fuzzer checks, in the order of the page."""
+
+UNITS = {
+    "programs": ("programs", "steps", "comparisons"),
+    "sizes": ("programs", "steps", "lengths"),
+    "exact": ("programs", "steps", "comparisons"),
+    "views": ("scripts", "steps"),
+    "special_values": ("calls", "refused"),
+    "failures": ("failures", "KeyboardInterrupt", "MemoryError"),
+    "files": ("files", "refused", "loaded"),
+    "calls": ("functions", "calls", "refused"),
+}
+
+HEAD = """# Reliability
+
+`ci/reliability_page.py` writes this page from recorded runs; the figures are not edited by hand.
+The fuzzers are in `tests/fuzz`. Each takes `--seconds` and `--seed` and prints the seed of a fault,
+and `tests/fuzz/test_short.py` runs all of them for a few seconds with a new seed each day. A fault
+that was found and mended has a test in `tests/fuzz/test_found_faults.py` or next to the code.
+"""
+
+
+def digest(root: Path = ROOT) -> str:
+    """Return a hash of the sources that a run depends on."""
+    found = hashlib.sha256()
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*.py")):
+            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def command_of(name: str, run: dict[str, Any]) -> str:
+    """Return the command that repeats a run."""
+    return f"python -m tests.fuzz.{name} --seconds {run['seconds']} --seed {run['seed']}"
+
+
+def row(name: str, run: dict[str, Any]) -> str:
+    """Return the lines about one fuzzer."""
+    counts = run["counts"]
+    figures = ", ".join(f"{counts.get(unit, 0):,} {unit.replace('_', ' ')}" for unit in UNITS[name])
+    faults = counts.get("faults", 0)
+    where = f"Recorded on {run['date']}, {run['machine']}, sources `{run['digest']}`."
+    lines = [
+        f"## {name.replace('_', ' ').capitalize()}",
+        "",
+        f"{PURPOSES[name][0].upper()}{PURPOSES[name][1:]}.",
+        "",
+        f"{figures}; {faults} faults. {where}",
+        "",
+        "```bash",
+        command_of(name, run),
+        "```",
+    ]
+    crashes = counts.get("crashed in HDF5")
+    if crashes:
+        lines += ["", f"HDF5's own library crashed or did not return for {crashes} damaged files."]
+    return "\n".join(lines)
+
+
+def page(record: dict[str, Any]) -> str:
+    """Return the text of the page."""
+    parts = [row(name, record[name]) for name in PURPOSES if name in record]
+    missing = [name for name in PURPOSES if name not in record]
+    if missing:
+        parts.append(f"Not recorded yet: {', '.join(missing)}.")
+    return "\n\n".join([HEAD.rstrip(), *parts]) + "\n"
+
+
+def machine() -> str:
+    """Return the interpreter and the processor of this machine, in words."""
+    cores = os.cpu_count()
+    return f"Python {platform.python_version()}, {platform.machine()}, {cores} cores shared"
+
+
+def recorded(name: str, seconds: int, seed: int) -> dict[str, Any]:
+    """Run a fuzzer and return its record."""
+    now = digest()
+    module = [sys.executable, "-W", "ignore", "-m", f"tests.fuzz.{name}"]
+    run = subprocess.run(
+        [*module, "--seconds", str(seconds), "--seed", str(seed)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    sys.stdout.write(run.stdout)
+    counts = json.loads(run.stdout.splitlines()[-1])
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return {"counts": counts, "date": today, "digest": now, "machine": machine(),
+            "seconds": seconds, "seed": seed}  # fmt: skip
+
+
+def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) -> int:
+    """Write the page, compare it with the record, or record a run."""
+    parser = argparse.ArgumentParser(description="Write docs/reliability.md.")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--record", choices=list(PURPOSES))
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}
+    if given.record:
+        record[given.record] = recorded(given.record, given.seconds, given.seed)
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        record_path.write_text(text, encoding="utf-8")
+    text = page(record)
+    if not given.check:
+        path.write_text(text, encoding="utf-8")
+        return 0
+    now = digest()
+    older = [name for name, run in record.items() if run["digest"] != now]
+    if older:
+        print(f"Recorded on other sources than these: {', '.join(sorted(older))}.")
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{path} differs from the record. Run: python ci/reliability_page.py")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

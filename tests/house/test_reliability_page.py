@@ -1,0 +1,64 @@
+"""docs/reliability.md is generated from the record of fuzzers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.house.sources import ROOT
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    path = ROOT / "ci" / "reliability_page.py"
+    spec = importlib.util.spec_from_file_location("reliability_page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(script: ModuleType) -> None:
+    assert script.main(["--check"]) == 0
+
+
+def test_a_changed_page_is_noticed_and_written(script: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text("old")
+
+    assert script.main(["--check"], page) == 1
+    assert script.main([], page) == 0
+    assert script.main(["--check"], page) == 0
+
+
+def test_every_fuzzer_has_a_purpose_and_units(script: ModuleType) -> None:
+    commands = {
+        path.stem
+        for path in (ROOT / "tests" / "fuzz").glob("*.py")
+        if "__main__" in path.read_text(encoding="utf-8")
+    }
+
+    assert set(script.PURPOSES) == set(script.UNITS) == commands
+
+
+def test_faults_and_runs_of_other_sources_are_named(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "record.json"
+    run = '{"counts": {"files": 1200, "faults": 3}, "date": "2026-01-01", "digest": "old", '
+    record.write_text('{"files": ' + run + '"machine": "m", "seconds": 5, "seed": 7}}')
+    page = tmp_path / "reliability.md"
+
+    assert script.main([], page, record) == 0
+    assert script.main(["--check"], page, record) == 0
+
+    text = page.read_text()
+    assert "1,200 files" in text
+    assert "3 faults" in text
+    assert "python -m tests.fuzz.files --seconds 5 --seed 7" in text
+    assert "Not recorded yet: programs" in text
+    assert "Recorded on other sources than these: files." in capsys.readouterr().out
