@@ -35,6 +35,7 @@ from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
+from tapegrad.program.passes.round_numbers import with_numbered_rounds
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.slices import with_written_parts
@@ -85,6 +86,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(with_nested_sums)
         passes.append(partial(with_components, loops=capabilities.loops))
         passes.append(partial(with_ordered_sums, loops=capabilities.loops))
+        passes.append(with_numbered_rounds)
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()
