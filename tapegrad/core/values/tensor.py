@@ -92,7 +92,8 @@ class HasArray(HasOperators):
 
     @property
     def size(self) -> int:
-        return math.prod(self.array.shape)
+        # Programs for all sizes see which decisions depend on the shape.
+        return math.prod(self.shape)
 
     @property
     def dtype(self) -> DType:
