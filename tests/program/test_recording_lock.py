@@ -76,3 +76,23 @@ def test_a_recording_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
         visitor = Visitor(without_workers)
         assert visitor.has_entered.wait(10)
         visitor.leave()
+
+
+def test_a_recording_that_was_interrupted_while_it_waited_blocks_no_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    condition = recording_lock._condition
+    monkeypatch.setattr(recording_lock, "LOOK_AGAIN", MOMENT)
+    monkeypatch.setattr(condition, "wait_for", interrupt)
+    with pytest.raises(KeyboardInterrupt), without_workers():
+        pass
+    monkeypatch.undo()
+
+    visitor = Visitor(working)
+    has_entered = visitor.has_entered.wait(10)
+    visitor.leave()
+
+    assert has_entered

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +21,17 @@ PATIENCE = 5.0
 _condition = threading.Condition()
 _lock = threading.RLock()
 _workers: dict[int, int] = {}
-_recorders: list[int] = []
+LOOK_AGAIN = 1.0
+"""Seconds after which a waiting worker looks again whether a recording still exists."""
+
+
+class _Turn:
+    """Exists as long as a recording, also if an interrupt keeps it from saying that it ended."""
+
+    __slots__ = ("__weakref__",)
+
+
+_recorders: list[tuple[int, weakref.ref[_Turn]]] = []
 """The threads that record or wait to record, once per recording."""
 
 
@@ -33,8 +44,8 @@ def working() -> Iterator[None]:
     """
     me = threading.get_ident()
     with _condition:
-        if me not in _workers and me not in _recorders:
-            _condition.wait_for(lambda: not _recorders)
+        while me not in _workers and _others_record(me):
+            _condition.wait(LOOK_AGAIN)
         _workers[me] = _workers.get(me, 0) + 1
     try:
         yield
@@ -50,18 +61,19 @@ def without_workers() -> Iterator[None]:
     >>> with without_workers(), without_workers():
     ...     pass
     """
-    me = threading.get_ident()
+    me, turn = threading.get_ident(), _Turn()
+    entry = me, weakref.ref(turn)
     with _condition:
         # A worker that records does not wait for itself.
         was_working = _workers.pop(me, 0)
-        _recorders.append(me)
+        _recorders.append(entry)
         _condition.notify_all()
         _condition.wait_for(lambda: not _workers, PATIENCE)
     try:
         yield
     finally:
         with _condition:
-            _recorders.remove(me)
+            _recorders.remove(entry)
             if was_working:
                 _workers[me] = was_working
             _condition.notify_all()
@@ -96,13 +108,19 @@ def _start_child() -> None:
     _condition = threading.Condition()
     for worker in [worker for worker in _workers if worker != me]:
         del _workers[worker]
-    _recorders[:] = [recorder for recorder in _recorders if recorder == me]
+    _recorders[:] = [entry for entry in _recorders if entry[0] == me]
     if not _recorders:
         _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_child)
+
+
+def _others_record(me: int) -> bool:
+    """Whether a thread records, but not this one."""
+    _recorders[:] = [entry for entry in _recorders if entry[1]() is not None]
+    return bool(_recorders) and all(recorder != me for recorder, _ in _recorders)
 
 
 def _leave(me: int) -> None:
