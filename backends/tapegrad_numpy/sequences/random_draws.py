@@ -1,4 +1,7 @@
-"""Random draws in sequences: the words and formulas of kernels/philox.py in C."""
+"""Random draws in sequences: the words and formulas of kernels/philox.py in C.
+
+Normal draws are left to NumPy, whose sines and logarithms differ from those in C in the last bits.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import Layout
-from tapegrad_numpy.loops.vector_maths import functions_text
-from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous, for_dtypes
+from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous
 
 _REAL = ("float32", "float64")
 _WEIGHT = 8
@@ -64,30 +66,6 @@ int bernoulli(const int64_t *h, char **data) {
     FOR_PIECES(1) for (int64_t i = 0; i < count; ++i) y[start + i] = w[i] >= (uint64_t)h[1];
     return 0;
 }
-#define FIRST_float32(p) (w[2 * (p)] * 0x1p-32f + 0x1p-33f)
-#define SECOND_float32(p) ((w[2 * (p) + 1] >> 8) * 0x1p-24f)
-#define FIRST_float64(p) (unit(w, 2 * (p)) + 0x1p-53)
-#define SECOND_float64(p) unit(w, 2 * (p) + 1)
-#define PER_float32 1
-#define PER_float64 2
-"""
-
-_NORMAL = r"""
-int normal_$N(const int64_t *h, char **data) {
-    $T *y = ($T *)data[1];
-    FOR_PIECES(PER_$N) {
-        $T both[AT_ONCE * 4];
-        const int64_t halves = (count + 1) / 2;
-        #pragma omp simd
-        for (int64_t p = 0; p < halves; ++p) {
-            const $T radius = tg_sqrt(-2 * tg_log(FIRST_$N(p))), angle = ($T)TURN * SECOND_$N(p);
-            both[2 * p] = radius * tg_cos(angle);
-            both[2 * p + 1] = radius * tg_sin(angle);
-        }
-        memcpy(y + start, both, count * sizeof($T));
-    }
-    return 0;
-}
 #define WHOLE_NUMBERS(name, T) \
 int name(const int64_t *h, char **data) { \
     T *y = (T *)data[1]; \
@@ -99,14 +77,8 @@ int name(const int64_t *h, char **data) { \
 
 
 def _text() -> str:
-    functions = functions_text(("cos", "log", "sin", "sqrt"))
-    return (
-        functions
-        + _WORDS
-        + f"#define TURN {2 * math.pi!r}\n"
-        + for_dtypes(_NORMAL, _REAL)
-        + "WHOLE_NUMBERS(integers_int32, int32_t)\nWHOLE_NUMBERS(integers_int64, int64_t)\n"
-    )
+    whole = "WHOLE_NUMBERS(integers_int32, int32_t)\nWHOLE_NUMBERS(integers_int64, int64_t)\n"
+    return _WORDS + whole
 
 
 FUNCTIONS = Functions(_text)
@@ -155,6 +127,5 @@ def _integers(
 WRITERS: dict[str, Writer] = {
     "random_bernoulli": _bernoulli,
     "random_integers": _integers,
-    "random_normal": _real("normal"),
     "random_uniform": _real("uniform"),
 }
