@@ -75,8 +75,8 @@ def window_of(
     if 0 in value.shape:
         return None
     is_single = not indices and all(one.axis is None for one in along)
-    # Where slices are views, one element of an array is a view, too. The numbers of rounds are views
-    # everywhere, so that loops of different rounds are equal.
+    # Where slices are views, one element of an array is a view, too. The numbers of rounds are
+    # views everywhere, so that loops of different rounds are equal.
     is_number = call is not None and call.primitive.name == "positions_like"
     if is_single and ("slice" not in allowed or value.size == 1 or is_number):
         return None
