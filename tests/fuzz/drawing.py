@@ -101,6 +101,16 @@ class Draw:
         near = fit[-4:] if self.whole(0, 3) else fit
         return int(self.choice(near))
 
+    def partner(self, position: int) -> int | None:
+        """Return the position of a value of the same dtype whose shape broadcasts with this one."""
+        shape, dtype = self.shape(position), self.values[position].dtype
+
+        def is_fit(value: Any) -> bool:
+            pairs = zip(shape[::-1], tuple(value.shape)[::-1])
+            return value.dtype == dtype and all(a == b or 1 in (a, b) for a, b in pairs)
+
+        return self.pick(is_fit)
+
     def shape(self, position: int) -> tuple[int, ...]:
         """Return the shape of a value."""
         return tuple(int(n) for n in self.values[position].shape)

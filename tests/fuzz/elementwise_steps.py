@@ -83,13 +83,7 @@ def binary(draw: Draw) -> Step | None:
     x = draw.pick()
     if x is None:
         return None
-    shape, dtype = draw.shape(x), draw.values[x].dtype
-
-    def is_fit(value: Any) -> bool:
-        pairs = zip(shape[::-1], tuple(value.shape)[::-1])
-        return value.dtype == dtype and all(a == b or 1 in (a, b) for a, b in pairs)
-
-    y = draw.pick(is_fit)
+    y = draw.partner(x)
     name = draw.choice(list(BINARY))
     operands = (x, y) if draw.coin() else (y, x)
     return None if y is None else Step(name, operands, BINARY[name])

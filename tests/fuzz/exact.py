@@ -97,13 +97,7 @@ def binary(draw: Draw) -> Step | None:
     x = draw.pick(kinds="fiu")
     if x is None:
         return None
-    shape, dtype = draw.shape(x), draw.values[x].dtype
-
-    def is_fit(value: Any) -> bool:
-        pairs = zip(shape[::-1], tuple(value.shape)[::-1])
-        return value.dtype == dtype and all(a == b or 1 in (a, b) for a, b in pairs)
-
-    y = draw.pick(is_fit)
+    y = draw.partner(x)
     name = draw.choice(list(BINARY))
     return None if y is None else Step(name, (x, y), BINARY[name])
 

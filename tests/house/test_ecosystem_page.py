@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.house.sources import ROOT
+from tests.house.scripts import imported
 
 
 @pytest.fixture
 def script() -> ModuleType:
-    path = ROOT / "ci" / "ecosystem_page.py"
-    spec = importlib.util.spec_from_file_location("ecosystem_page", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported("ci/ecosystem_page.py")
 
 
 def test_the_page_is_up_to_date(script: ModuleType) -> None:

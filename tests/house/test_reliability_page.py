@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.house.scripts import imported
 from tests.house.sources import ROOT
 
 
 @pytest.fixture
 def script() -> ModuleType:
-    path = ROOT / "ci" / "reliability_page.py"
-    spec = importlib.util.spec_from_file_location("reliability_page", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported("ci/reliability_page.py")
 
 
 def test_the_page_is_up_to_date(script: ModuleType) -> None:

@@ -116,6 +116,13 @@ def are_contiguous(layouts: Iterable[Layout]) -> bool:
     return all(layout.is_contiguous for layout in layouts)
 
 
+def parts_along(operands: Sequence[Layout], axes: int | Sequence[int]) -> Along | None:
+    """Return how the first operand lies along axes; None if an array is empty or not contiguous."""
+    if not operands[0].size or not are_contiguous(operands):
+        return None
+    return along(operands[0].shape, (axes,) if isinstance(axes, int) else axes)
+
+
 def either(first: Writer, second: Writer) -> Writer:
     """Return the writer that asks a second one where the first does not know a call."""
 

@@ -12,14 +12,12 @@ from typing import Any
 from tapegrad.core.backend.capabilities import Layout
 from tapegrad_numpy.loops.vector_maths import functions_text
 from tapegrad_numpy.sequences.functions import (
-    Along,
     Functions,
     Made,
     Writer,
-    along,
-    are_contiguous,
     either,
     for_dtypes,
+    parts_along,
 )
 
 _REAL = ("float32", "float64")
@@ -221,20 +219,13 @@ def _text() -> str:
 FUNCTIONS = Functions(_text)
 
 
-def _parts(operands: Sequence[Layout], params: Mapping[str, Any]) -> Along | None:
-    (x,), axes = operands, params["axis"]
-    if not x.size or not are_contiguous(operands):
-        return None
-    return along(x.shape, (axes,) if isinstance(axes, int) else axes)
-
-
 def _reduction(name: str, dtypes: Sequence[str]) -> Writer:
     """Return the writer of a reduction to the dtype of its operand."""
 
     def write(
         operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
     ) -> Made:
-        (x,), (y,), parts = operands, results, _parts(operands, params)
+        (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
         if parts is None or x.dtype != y.dtype or x.dtype.name not in dtypes:
             return None
         if name in ("max", "min") and x.size > _MOST_COMPARED:
@@ -248,7 +239,7 @@ def _sum(is_mean: bool) -> Writer:
     def write(
         operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
     ) -> Made:
-        (x,), (y,), parts = operands, results, _parts(operands, params)
+        (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
         dtype = x.dtype.name
         if parts is None or x.dtype != y.dtype or (is_mean and dtype in _WHOLE):
             return None
@@ -266,7 +257,7 @@ def _count(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
     """Return the sum or the count of booleans."""
-    (x,), (y,), parts = operands, results, _parts(operands, params)
+    (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
     if parts is None or x.dtype.name != "bool" or y.dtype.name != "int64":
         return None
     return FUNCTIONS.step("count_bool", (0, 1), parts, x.size)
@@ -276,7 +267,7 @@ def _position(name: str) -> Writer:
     def write(
         operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
     ) -> Made:
-        (x,), (y,), parts = operands, results, _parts(operands, params)
+        (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
         if parts is None or x.dtype.name not in _EXTREMES or y.dtype.name != "int64":
             return None
         if x.size > _MOST_COMPARED:

@@ -8,13 +8,12 @@ from typing import Any
 
 from tapegrad.core.backend.capabilities import Layout
 from tapegrad_numpy.sequences.functions import (
-    Along,
     Functions,
     Made,
     Writer,
-    along,
     are_contiguous,
     for_dtypes,
+    parts_along,
 )
 
 _REAL = ("float32", "float64")
@@ -116,17 +115,11 @@ def _text() -> str:
 FUNCTIONS = Functions(_text)
 
 
-def _parts(operands: Sequence[Layout], params: Mapping[str, Any]) -> Along | None:
-    if not operands[0].size or not are_contiguous(operands):
-        return None
-    return along(operands[0].shape, (params["axis"],))
-
-
 def _scan(name: str, dtypes: Sequence[str]) -> Writer:
     def write(
         operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
     ) -> Made:
-        (x,), (y,), parts = operands, results, _parts(operands, params)
+        (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
         if parts is None or x.dtype != y.dtype or x.dtype.name not in dtypes:
             return None
         flags = (int(params.get("exclusive", False)), int(params["reverse"]))
@@ -138,7 +131,7 @@ def _scan(name: str, dtypes: Sequence[str]) -> Writer:
 def _recurrence(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
-    (a, b), (y,), parts = operands, results, _parts(operands, params)
+    (a, b), (y,), parts = operands, results, parts_along(operands, params["axis"])
     if parts is None or a.shape != b.shape or y.dtype.name not in _REAL:
         return None
     if not a.dtype == b.dtype == y.dtype:
@@ -170,7 +163,7 @@ def _positions(
 def _offsets(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
-    (x,), (y,), parts = operands, results, _parts(operands, params)
+    (x,), (y,), parts = operands, results, parts_along(operands, params["axis"])
     if parts is None or x.dtype != y.dtype or x.dtype.name not in ("int32", "int64"):
         return None
     numbers = (*parts, params["length"])

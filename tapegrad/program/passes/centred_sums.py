@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
 from tapegrad.program.graph.iteration_spaces import is_view
 
 _FACTORS = ("multiply", "multiply_no_nan", "divide", "zero_with")
@@ -32,7 +32,7 @@ def without_centred_sums(graph: Graph) -> Graph:
         return graph
     makers = {value.number: call for call in graph.calls for value in call.results}
     calls = [_zeros(call) if _is_centred(call, makers) else call for call in graph.calls]
-    return replace(graph, calls=tuple(calls))
+    return without_dead_calls(replace(graph, calls=tuple(calls)))
 
 
 def _zeros(call: Call) -> Call:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.graph import Call, Graph, Shape, Value, without_dead_calls
 from tapegrad.program.passes.new_calls import NewCalls
 from tapegrad.program.passes.separation import Factor, InseparableError, Separation, Term
 
@@ -27,10 +27,10 @@ SHORTEST = 8
 """The fewest terms of a sum. Loops add fewer in registers, and need not store the result."""
 
 LEAST = 1 << 15
-"""The fewest elements that are multiplied one by one otherwise."""
+"""The fewest elements of the array that is summed; smaller ones are left to loops."""
 
 MOST_STORED = 1 << 24
-"""The most elements of a factor. A loop would not store it."""
+"""The most elements of an operand of a product. A loop would not store it."""
 
 
 def with_contractions(graph: Graph, rounds_operands: bool = False) -> Graph:
@@ -51,7 +51,7 @@ def with_contractions(graph: Graph, rounds_operands: bool = False) -> Graph:
     for call in graph.calls:
         known = found.get(call.results[0].number) if call.results else None
         calls.extend([call] if known is None else _Product(known, numbers).calls())
-    return replace(graph, calls=tuple(calls))
+    return without_dead_calls(replace(graph, calls=tuple(calls)))
 
 
 def _is_large_sum(call: Call, dtypes: Collection[str]) -> bool:
@@ -154,9 +154,8 @@ def _without_other_readers(sums: list[_Sum], graph: Graph) -> dict[int, _Sum]:
     """Return the sums, by their results, whose inner values nothing else reads."""
     kept = {value.number for value in graph.results}
     while True:
-        gone = {number for s in sums for number in s.inner}
-        gone.update(s.call.results[0].number for s in sums)
         inner = {number for s in sums for number in s.inner}
+        gone = inner | {s.call.results[0].number for s in sums}
         outside = {
             value.number
             for call in graph.calls

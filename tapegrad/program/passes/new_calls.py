@@ -42,10 +42,6 @@ class NewCalls:
         )
         return made
 
-    def new_number(self) -> int:
-        """Return the number of a new value."""
-        return next(self._numbers)
-
     def part(self, x: Value, index: tuple[Any, ...]) -> Value:
         """Return a slice of a value; `index` has a part for each axis."""
         shape = [len(range(*p.indices(n))) for p, n in zip(index, x.shape) if isinstance(p, slice)]

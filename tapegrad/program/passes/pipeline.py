@@ -32,6 +32,7 @@ from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
 from tapegrad.program.passes.parts import with_shared_parts
 from tapegrad.program.passes.placed_parts import with_joined_parts
+from tapegrad.program.passes.placed_ranges import with_placed_ranges
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
@@ -59,6 +60,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         simplified,
         without_centred_sums,
         with_joined_parts,
+        with_placed_ranges,
         partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
         partial(with_contractions, rounds_operands=is_captured and TF32["on"]),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tapegrad.program.graph.addition_trees import Sum, sums_of
 from tapegrad.program.graph.dependence import in_order, makers_of, unused_numbers, use_counts
-from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.graph import Call, Graph, Shape, Value, without_dead_calls
 from tapegrad.program.passes.new_calls import NewCalls
 
 FEWEST = 3
@@ -41,43 +41,8 @@ class _Joined:
 
 def with_joined_parts(graph: Graph) -> Graph:
     """Replace sums of parts among zeros by the joined parts."""
-    count = sum(call.primitive.name == "unslice" for call in graph.calls)
-    if count >= FEWEST:
-        graph = _with_joins(graph)
-    return _with_ranges(graph) if count else graph
-
-
-def _with_ranges(graph: Graph) -> Graph:
-    """Place parts at ranges instead of positions: loops look through the former."""
-    numbers = unused_numbers(graph)
-    calls: list[Call] = []
-    for call in graph.calls:
-        is_placed = call.primitive.name == "unslice" and not call.region
-        if not is_placed or not any(isinstance(part, int) for part in call.params["index"]):
-            calls.append(call)
-            continue
-        if None in call.params["index"] or Ellipsis in call.params["index"]:
-            calls.append(call)
-            continue
-        calls.extend(_at_range(call, numbers))
-    return replace(graph, calls=tuple(calls))
-
-
-def _at_range(call: Call, numbers: Iterator[int]) -> list[Call]:
-    shape = call.params["shape"]
-    index = call.params["index"] + (slice(None),) * (len(shape) - len(call.params["index"]))
-    ranges = tuple(
-        slice(part % n, part % n + 1) if isinstance(part, int) else part
-        for part, n in zip(index, shape)
-    )
-    lengths = tuple(len(range(*part.indices(n))) for part, n in zip(ranges, shape))
-    making = NewCalls(call, numbers)
-    part = making.add("reshape", (call.reads[0],), {"shape": lengths}, lengths)
-    making.add("unslice", (part,), {**call.params, "index": ranges}, shape)
-    return making.ending_in(call.results[0])
-
-
-def _with_joins(graph: Graph) -> Graph:
+    if sum(call.primitive.name == "unslice" for call in graph.calls) < FEWEST:
+        return graph
     makers, uses = makers_of(graph.calls), use_counts(graph)
     found = [
         joined
@@ -94,7 +59,7 @@ def _with_joins(graph: Graph) -> Graph:
         calls.extend(new.get(place, ()))
         if place not in gone:
             calls.append(call)
-    return replace(graph, calls=in_order(calls))
+    return without_dead_calls(replace(graph, calls=in_order(calls)))
 
 
 def _joined(

@@ -7,6 +7,7 @@ would all be different, and each would be compiled. The numbers become elements 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,39 +29,23 @@ def with_numbered_rounds(graph: Graph) -> Graph:
     """Replace whole numbers that differ between equal calls by elements of an array."""
     families: dict[Any, set[int]] = defaultdict(set)
     for call in graph.calls:
-        found = _number(call)
-        if found is not None:
-            families[_family(call)].add(found)
+        number = _number(call)
+        if number is not None:
+            families[_family(call)].add(number)
     chosen = {key: numbers for key, numbers in families.items() if len(numbers) >= FEWEST}
     if not chosen:
         return graph
-    numbers = unused_numbers(graph)
-    arrays: dict[tuple[str, str], Value] = {}
-    most = {key[1:]: 0 for key in chosen}
-    for key, some in chosen.items():
-        most[key[1:]] = max(most[key[1:]], *some)
-    sources = {value.device: value for value in (*graph.inputs, *graph.variables.values())}
+    arrays = _Arrays(graph, chosen)
     calls: list[Call] = []
     for call in graph.calls:
-        family, number = _family(call), _number(call)
-        operand = next(iter(call.reads), None)
-        if number is None or family not in chosen or operand is None:
-            calls.append(call)
-            continue
-        making = NewCalls(call, numbers)
-        place = family[1:]
-        if place not in arrays:
-            source = sources.get(operand.device)
-            if source is None:
-                calls.append(call)
-                continue
-            arrays[place] = _positions(making, source, operand, most[place] + 1)
-        calls.extend(_with_element(making, call, arrays[place], operand, number))
+        number = _number(call)
+        is_chosen = number is not None and _family(call) in chosen
+        calls.extend(arrays.calls_with(call, number) if is_chosen else (call,))
     return replace(graph, calls=tuple(calls))
 
 
 def _number(call: Call) -> int | None:
-    """Return the number of a call of one array of whole numbers and a number, or None."""
+    """Return the number in a call of a number and an array of whole numbers, or None."""
     if call.primitive.name not in _BY_NUMBER or call.region or len(call.operands) != 2:
         return None
     numbers = [x for x in call.operands if not isinstance(x, Value)]
@@ -69,27 +54,36 @@ def _number(call: Call) -> int | None:
     return numbers[0] if call.reads[0].dtype.name in ("int32", "int64") else None
 
 
-def _family(call: Call) -> tuple[Any, str, str]:
-    """Return what calls have in common that differ by a number, and the dtype and the device."""
-    operand = next(iter(call.reads), None)
-    if operand is None:
-        return None, "", ""
-    is_first = call.operands[0] is operand
-    key = (call.primitive.name, is_first, operand.shape)
-    return key, operand.dtype.name, operand.device
+def _family(call: Call) -> tuple[Any, ...]:
+    """Return what is equal in calls that differ by their number."""
+    (array,) = call.reads
+    return call.primitive.name, call.operands[0] is array, array.shape, *_kind(array)
 
 
-def _positions(making: NewCalls, source: Value, operand: Value, length: int) -> Value:
-    params = {"length": length, "dtype": operand.dtype}
-    result = replace(operand, number=making.new_number(), shape=(length,))
-    return making.add("positions_like", (source,), params, (length,), result)
+def _kind(value: Value) -> tuple[str, str]:
+    return value.dtype.name, value.device
 
 
-def _with_element(
-    making: NewCalls, call: Call, array: Value, operand: Value, number: int
-) -> list[Call]:
-    """Return the calls that take a number from the array and compute with it."""
-    element = replace(operand, number=making.new_number(), shape=())
-    making.add("slice", (array,), {"index": (number,)}, (), element)
-    operands = tuple(x if isinstance(x, Value) else element for x in call.operands)
-    return [*making.calls, call.with_values(operands)]
+class _Arrays:
+    """The arrays of numbers, one per dtype and device, which are made where they are first read."""
+
+    def __init__(self, graph: Graph, chosen: Mapping[tuple[Any, ...], Collection[int]]) -> None:
+        self._numbers = unused_numbers(graph)
+        self._made: dict[tuple[str, str], Value] = {}
+        self._lengths: dict[tuple[str, str], int] = defaultdict(int)
+        for (*_, dtype, device), numbers in chosen.items():
+            self._lengths[dtype, device] = max(self._lengths[dtype, device], *numbers) + 1
+
+    def calls_with(self, call: Call, number: int | None) -> list[Call]:
+        """Return the calls that take the number from an array and compute with it."""
+        (operand,) = call.reads
+        making, kind = NewCalls(call, self._numbers), _kind(operand)
+        if kind not in self._made:
+            length = self._lengths[kind]
+            params = {"length": length, "dtype": operand.dtype}
+            array = replace(operand, number=next(self._numbers), shape=(length,))
+            self._made[kind] = making.add("positions_like", (operand,), params, (length,), array)
+        element = replace(operand, number=next(self._numbers), shape=())
+        making.add("slice", (self._made[kind],), {"index": (number,)}, (), element)
+        operands = tuple(x if isinstance(x, Value) else element for x in call.operands)
+        return [*making.calls, call.with_values(operands)]
