@@ -192,7 +192,9 @@ class _Scatters:
         rows = self.jnp.where(ids < 0, num, ids)
         return self.jnp.zeros((num, *x.shape[1:]), x.dtype).at[rows].add(x, mode="drop")
 
-    def pool_scatter(self, t: Array, indices: Array, *, spatial: Shape) -> Array:
+    def pool_scatter(
+        self, t: Array, indices: Array, *, spatial: Shape, unique: bool = False
+    ) -> Array:
         n, channels = t.shape[0], t.shape[-1]
         zeros = self.jnp.zeros((n, math.prod(spatial), channels), t.dtype)
         image = self.jnp.arange(n).reshape(n, 1, 1)

@@ -224,7 +224,9 @@ class _Parts:
         zeros = self.torch.zeros(shape, dtype=t.dtype, device=t.device)
         return zeros.scatter_add(axis, places, t)
 
-    def pool_scatter(self, t: Array, indices: Array, *, spatial: Shape) -> Array:
+    def pool_scatter(
+        self, t: Array, indices: Array, *, spatial: Shape, unique: bool = False
+    ) -> Array:
         n, channels = t.shape[0], t.shape[-1]
         zeros = self.torch.zeros((n, math.prod(spatial), channels), dtype=t.dtype, device=t.device)
         places = indices.reshape(n, -1, channels)

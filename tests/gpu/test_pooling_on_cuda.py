@@ -102,6 +102,20 @@ def test_adding_at_positions_many_of_them_equal(dtype: Any, places: int) -> None
     assert cupy.asnumpy(g).tobytes() == cupy.asnumpy(again).tobytes()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_placing_at_positions_none_of_them_equal(dtype: Any) -> None:
+    t = draw((3, 5, 2, 6), dtype)
+    rng = np.random.default_rng(1)
+    index = np.stack([rng.permutation(35)[:10] for _ in range(18)], -1).reshape(10, 3, 6)
+    index = np.ascontiguousarray(index.transpose(1, 0, 2)).reshape(t.shape)
+    index[0, 0, 0, 0] = -1  # of a window without elements
+
+    g = pooling.pool_scatter(t, cupy.asarray(index), spatial=(5, 7), unique=True)
+
+    want = generic_kernels.pool_scatter(np, exact(t), index, spatial=(5, 7))
+    np.testing.assert_array_equal(exact(g), want)
+
+
 @pytest.mark.parametrize("count_padding", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tapegrad as tf
 from tapegrad_numpy.kernels.convolution import output_shape
 from tapegrad_numpy.kernels.pooling import KERNELS
 
@@ -150,6 +151,34 @@ def test_scatter_is_the_transpose_of_gather(shape, window, strides, padding, dil
 
     assert (g.shape, g.dtype) == (x.shape, t.dtype)
     np.testing.assert_allclose(np.sum(g * other), np.sum(t * pool_gather(other, indices)))
+
+
+@pytest.mark.parametrize("first", [0, -1])
+def test_scatter_of_positions_that_differ(first):
+    t = draw((2, 4, 3), 1)
+    indices = np.random.default_rng(2).permuted(np.tile(np.arange(7), (6, 1)), axis=1)[:, :4]
+    indices = indices.reshape(2, 3, 4).transpose(0, 2, 1).copy()
+    indices[0, 0, 0] = first if first < 0 else indices[0, 0, 0]
+
+    found = pool_scatter(t, indices, spatial=(7,), unique=True)
+
+    np.testing.assert_array_equal(found, pool_scatter(t, indices, spatial=(7,)))
+
+
+@pytest.mark.parametrize(("window", "is_unique"), [(2, True), (3, False)])
+def test_windows_that_do_not_overlap_pick_no_element_twice(window, is_unique):
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.max_pool2d(x, window, 2, "VALID")
+        return tape.gradient(y, x)
+
+    x = tf.constant(draw((1, 8, 8, 2), 1))
+    gradient(x)
+
+    calls = [c for c in gradient.program(x).graph.calls if c.primitive.name == "pool_scatter"]
+    assert [call.params["unique"] for call in calls] == [is_unique]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

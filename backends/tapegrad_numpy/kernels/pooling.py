@@ -58,12 +58,16 @@ def pool_gather(x: Array, indices: Array) -> Array:
     return y
 
 
-def pool_scatter(t: Array, indices: Array, *, spatial: Shape) -> Array:
+def pool_scatter(t: Array, indices: Array, *, spatial: Shape, unique: bool = False) -> Array:
     """Transpose `pool_gather`: add each `t[n, ..., c]` to the position it was read from.
 
-    `spatial` is the spatial shape of the result.
+    `spatial` is the spatial shape of the result. If `unique`, no position was read twice.
     """
     shape = (t.shape[0], *spatial, t.shape[-1])
+    if unique and not (indices.size and indices.min() < 0):
+        placed = np.zeros(math.prod(shape), t.dtype)
+        placed[_flat_indices(indices, shape).reshape(-1)] = t.reshape(-1)
+        return placed.reshape(shape)
     wide = accumulator(t.dtype)
     g = np.zeros(math.prod(shape), wide)
     np.add.at(g, _flat_indices(indices, shape).reshape(-1), t.astype(wide, copy=False).reshape(-1))

@@ -169,8 +169,11 @@ def pool_gather(xp: Any, x: Any, indices: Any) -> Any:
     return xp.reshape(flat, indices.shape)
 
 
-def pool_scatter(xp: Any, t: Any, indices: Any, *, spatial: Shape) -> Any:
-    """Apply the transpose of `pool_gather`, one window at a time: the Array API has no scatter."""
+def pool_scatter(xp: Any, t: Any, indices: Any, *, spatial: Shape, unique: bool = False) -> Any:
+    """Apply the transpose of `pool_gather`, one window at a time: the Array API has no scatter.
+
+    `unique` says that no element was picked twice; kernels may make use of it.
+    """
     n, channels = t.shape[0], t.shape[-1]
     area = prod(spatial)
     values = xp.reshape(t, (n, -1, channels))

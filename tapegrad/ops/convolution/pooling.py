@@ -39,8 +39,13 @@ pool_scatter_p = Primitive("pool_scatter", generic_kernels.pool_scatter)
 
 
 @max_pool_p.vjp
-def _max_pool_vjp(t: Any, x_shape: Shape, y2: Any) -> tuple[Any]:
-    return (pool_scatter_p(t[0], y2, spatial=tuple(x_shape[1:-1])),)
+def _max_pool_vjp(
+    t: Any, x_shape: Shape, y2: Any, *, window: Shape, strides: Shape, dilation: Shape
+) -> tuple[Any]:
+    sizes = zip(window, strides, dilation)
+    # Windows that do not overlap pick each element once at most.
+    unique = all(stride >= (n - 1) * d + 1 for n, stride, d in sizes)
+    return (pool_scatter_p(t[0], y2, spatial=tuple(x_shape[1:-1]), unique=unique),)
 
 
 @max_pool_p.jvp
@@ -49,11 +54,14 @@ def _max_pool_jvp(ts: Any, y2: Any) -> tuple[Any, None]:
 
 
 pool_gather_p.vjps(
-    lambda t, x1_shape, x2: pool_scatter_p(t, x2, spatial=tuple(x1_shape[1:-1])), None
+    lambda t, x1_shape, x2: pool_scatter_p(t, x2, spatial=tuple(x1_shape[1:-1]), unique=False),
+    None,
 )
 pool_gather_p.jvps(lambda t, x2: pool_gather_p(t, x2), None)
 pool_scatter_p.vjps(lambda t, x2: pool_gather_p(t, x2), None)
-pool_scatter_p.jvps(lambda t, x2, *, spatial: pool_scatter_p(t, x2, spatial=spatial), None)
+pool_scatter_p.jvps(
+    lambda t, x2, *, spatial, unique: pool_scatter_p(t, x2, spatial=spatial, unique=unique), None
+)
 
 
 def _fold(primitive: Primitive) -> Any:

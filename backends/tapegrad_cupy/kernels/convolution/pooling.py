@@ -134,8 +134,7 @@ def pool_gather(x: Array, indices: Array) -> Array:
     if size > 8:  # complex128 is gathered as two doubles
         pairs = cupy.repeat(indices, 2, axis=-1)
         return pool_gather(x.view(np.float64), pairs).view(x.dtype)
-    macros = window_macros(1, is_many(y.size))
-    kernel = _kernel(PICKED, "pool_gather", "PPPqq6I", UNIT=UNITS[size], **macros)
+    kernel = _picking_kernel("pool_gather", size, is_many(y.size))
     kernel(
         blocks_for(y.size), THREADS, x.data.ptr, indices.data.ptr, y.data.ptr, y.size, area,
         *divider(channels), *divider(windows),
@@ -143,16 +142,27 @@ def pool_gather(x: Array, indices: Array) -> Array:
     return y
 
 
-def pool_scatter(t: Array, indices: Array, *, spatial: Shape) -> Array:
-    """Transpose `pool_gather`: add each cotangent to the element that was picked."""
+def pool_scatter(t: Array, indices: Array, *, spatial: Shape, unique: bool = False) -> Array:
+    """Transpose `pool_gather`: add each cotangent to the element that was picked.
+
+    If `unique`, no element was picked twice.
+    """
     if t.dtype.name not in C_TYPES or t.dtype.kind == "b":
         return by_generic_kernel("pool_scatter", t, indices, spatial=spatial)
     t, indices = contiguous(t), contiguous(indices.astype(_INT64, copy=False))
     shape = (t.shape[0], *spatial, t.shape[-1])
     if not t.size or 0 in shape:
         return cupy.zeros(shape, t.dtype)
-    g = cupy.ndarray(shape, t.dtype)
     area, channels, windows = _sizes(spatial, t.shape)
+    if unique:
+        g = cupy.zeros(shape, t.dtype)
+        place = _picking_kernel("pool_place", t.dtype.itemsize, is_many(t.size, g.size))
+        place(
+            blocks_for(t.size), THREADS, t.data.ptr, indices.data.ptr, g.data.ptr, t.size, area,
+            *divider(channels), *divider(windows),
+        )  # fmt: skip
+        return g
+    g = cupy.ndarray(shape, t.dtype)
     is_long = is_many(t.size, g.size)
     number = cupy.uint64 if is_long else cupy.uint32
     heads, after = cupy.zeros(g.size, number), cupy.ndarray((t.size,), number)
@@ -274,6 +284,11 @@ def _by_parts(kernel: Callable[..., Any], x: Array, **params: Any) -> Array:
 def _sizes(spatial: Shape, shape: Shape) -> tuple[int, int, int]:
     """Return the number of pixels of an image, its channels, and its windows."""
     return math.prod(spatial), shape[-1], math.prod(shape[1:-1])
+
+
+def _picking_kernel(name: str, size: int, is_long: bool) -> Kernel:
+    """Return a kernel that moves elements of so many bytes."""
+    return _kernel(PICKED, name, "PPPqq6I", UNIT=UNITS[size], **window_macros(1, is_long))
 
 
 def _scatter_kernels(dtype: str, is_long: bool) -> tuple[Kernel, Kernel]:

@@ -90,6 +90,18 @@ extern "C" __global__ void __launch_bounds__(256) pool_gather(
     y[i] = value;
 }
 
+// No position was picked twice.
+extern "C" __global__ void __launch_bounds__(256) pool_place(
+    const U* __restrict__ t, const i64* __restrict__ index, U* __restrict__ g, i64 total, i64 area,
+    Divider width, Divider windows
+) {
+    EACH(i, total)
+    K rest = i;
+    K channel = split(rest, width);
+    i64 image = quotient(rest, windows), at = index[i];
+    if (at >= 0 && at < area) g[(image * area + at) * width.value + channel] = t[i];
+}
+
 // All windows of one position become a linked list, in the order in which the threads arrive ...
 extern "C" __global__ void __launch_bounds__(256) pool_link(
     const i64* __restrict__ index, K* __restrict__ heads, K* __restrict__ next, i64 total, i64 area,

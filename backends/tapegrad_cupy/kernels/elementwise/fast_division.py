@@ -35,8 +35,8 @@ __device__ __forceinline__ float about_rsqrt(float x) {
 __device__ __forceinline__ float about_reciprocal(float x) { return 1.0f / x; }
 __device__ __forceinline__ float about_rsqrt(float x) { return 1.0f / sqrt(x); }
 #endif
-// Where the remainder is NaN, because of zeros and infinities, the first quotient is right. So it is
-// where it is zero, with its sign.
+// Where the remainder is NaN, because of zeros and infinities, the first quotient is right. It is
+// right where it is zero, too, and has a sign then.
 __device__ __forceinline__ float quotient(float a, float b) {
     // The reciprocal of a huge number would be subnormal.
     const float scale = fabs(b) > 0x1p+125f ? 0.125f : 1.0f, x = a * scale, y = b * scale;

@@ -124,7 +124,7 @@ def _is_taken(x: Array, axis: int) -> bool:
         return False
     length = x.shape[axis]
     rows_per_block = max(1, _AT_ONCE // _power(length))
-    return length <= LONGEST and x.size // length // rows_per_block < MOST_BLOCKS
+    return bool(length <= LONGEST and x.size // length // rows_per_block < MOST_BLOCKS)
 
 
 def _sorted(
