@@ -169,7 +169,7 @@ RULES = {
     "io.decode_gif": _IMAGES,
     "io.decode_jxl": _IMAGES,
     "io.decode_webp": _IMAGES,
-    "image.*bounding_box*": "Draw and sample boxes with NumPy on the host.",
+    "image.*bounding_box*": "Use tapegrad.image.crop_and_resize and non_max_suppression.",
     "image.extract_glimpse": "Use tapegrad.image.crop_and_resize.",
     "import_graph_def": _GRAPH_FILES,
     "make_ndarray": _GRAPH_FILES,

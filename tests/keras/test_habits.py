@@ -433,3 +433,14 @@ def test_patches_take_steps_for_all_axes() -> None:
     found = ops.image.extract_patches(images, (2, 2), strides=[1, 2, 2, 1])
 
     np.testing.assert_array_equal(found, ops.image.extract_patches(images, 2))
+
+
+def test_a_layer_may_stand_several_times_in_a_sequential_model() -> None:
+    block = layers.Dense(3, kernel_initializer="ones", use_bias=False)
+    model = keras.Sequential([block, block, layers.Dense(1)])
+
+    assert model(X).shape == (20, 1)
+    assert (model.count_params(), len(model.layers)) == (9 + 4, 3)
+
+    with pytest.raises(ValueError, match="already has a layer named"):
+        keras.Sequential([layers.Dense(2, name="a"), layers.Dense(2, name="a")])
