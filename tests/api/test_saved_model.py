@@ -6,6 +6,8 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -285,3 +287,35 @@ def test_changed_files_end_in_a_sentence_or_run(tmp_path):
         except (TapegradError, AttributeError):
             refused += 1
     assert refused > 50
+
+
+class OfAnyShape(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable(tf.reshape(tf.range(12 * 3.0), [12, 3]))
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def doubled(self, x: Any) -> Any:
+        return 2.0 * x
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, None], tf.uint8)])
+    def in_rows(self, x: Any) -> Any:
+        return tf.matmul(tf.cast(tf.reshape(x, [-1, 12]), tf.float32), self.w)
+
+
+def test_a_spec_without_a_shape_is_saved_for_several_ranks(tmp_path: Path) -> None:
+    tf.saved_model.save(OfAnyShape(), tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    for shape in ((), (3,), (2, 3), (2, 1, 3), (1, 2, 2, 1)):
+        assert loaded.doubled(tf.ones(shape)).tolist() == np.full(shape, 2.0).tolist()
+
+
+def test_four_lengths_may_be_unknown_where_rows_have_a_fixed_length(tmp_path: Path) -> None:
+    module = OfAnyShape()
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    for shape in ((5, 2, 6, 1), (2, 3, 4, 2)):
+        x = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+        expected = x.reshape(-1, 12).astype(float) @ module.w.numpy()
+        np.testing.assert_allclose(loaded.in_rows(x).numpy(), expected, rtol=1e-6)
