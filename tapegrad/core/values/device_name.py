@@ -29,14 +29,14 @@ class DeviceName(str):
         return f"{_HOST}{_KINDS.get(kind, kind.upper())}:{number or 0}"
 
     def endswith(self, *args: object) -> bool:  # type: ignore[override]
-        return super().endswith(*args) or self.tensorflow.endswith(*args)  # type: ignore[arg-type]
+        return super().endswith(*args) or self.tensorflow.endswith(*args)
 
     def startswith(self, *args: object) -> bool:  # type: ignore[override]
         long = self.tensorflow
-        return super().startswith(*args) or long.startswith(*args)  # type: ignore[arg-type]
+        return super().startswith(*args) or long.startswith(*args)
 
     def __contains__(self, part: object) -> bool:
-        return super().__contains__(part) or part in self.tensorflow  # type: ignore[arg-type, operator]
+        return super().__contains__(part) or part in self.tensorflow  # type: ignore[operator]
 
 
 @lru_cache(maxsize=64)

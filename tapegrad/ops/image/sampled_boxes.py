@@ -157,7 +157,8 @@ def _in_pixels(boxes: Host, height: int, width: int, is_image: bool) -> Host:
             "bounding_boxes are (y1, x1, y2, x2) in parts of the image, from 0 to 1, with y1 <= y2 "
             f"and x1 <= x2. Got {boxes.tolist()}."
         )
-    return np.trunc(boxes * [height, width, height, width])
+    corners: Host = np.trunc(boxes * [height, width, height, width])
+    return corners
 
 
 def _first_fit(

@@ -42,7 +42,7 @@ def trial_lengths(
     """
     if not symbols:
         return [()]
-    chosen = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
+    chosen: tuple[tuple[int, ...], ...] = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
     if row is not None:
         first, *others = _FACTORS[:symbols]
         chosen = (tuple(row * n for n in first), *others)
