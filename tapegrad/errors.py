@@ -149,6 +149,10 @@ class RecordingError(TapegradError, RuntimeError):
     """A function that is being recorded does something that a replay could not repeat."""
 
 
+class LeakedTensorError(RecordingError, AttributeError, TypeError):
+    """A tensor of a recording is used after it, for which TensorFlow has errors of these kinds."""
+
+
 class UnconnectedGradientError(TapegradError, ValueError):
     """A gradient is None although the tape was made with on_none='raise'."""
 

@@ -319,3 +319,58 @@ def test_four_lengths_may_be_unknown_where_rows_have_a_fixed_length(tmp_path: Pa
         x = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
         expected = x.reshape(-1, 12).astype(float) @ module.w.numpy()
         np.testing.assert_allclose(loaded.in_rows(x).numpy(), expected, rtol=1e-6)
+
+
+class Drawing(tf.Module):
+    def __init__(self) -> None:
+        self.generator = tf.random.Generator.from_seed(3)
+
+    @tf.function
+    def draw(self) -> Any:
+        return self.generator.normal([])
+
+    @tf.function
+    def state(self) -> Any:
+        return self.generator.state
+
+    @tf.function
+    def seven(self) -> Any:
+        return tf.constant(7.0)
+
+
+def test_a_result_may_be_a_variable_and_a_function_may_have_no_inputs(tmp_path: Path) -> None:
+    module = Drawing()
+    for call in (module.draw, module.state, module.seven):
+        call()
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+
+    assert float(loaded.seven()) == 7.0
+    assert loaded.state().numpy().tolist() == module.state().numpy().tolist()
+    assert float(loaded.draw()) == float(module.draw())
+    assert loaded.state().numpy().tolist() == module.state().numpy().tolist()
+
+
+class Narrow(tf.Module):
+    def __init__(self) -> None:
+        self.mean = tf.constant([1.0] * 9)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None])])
+    def widened(self, x: Any) -> Any:
+        return tf.concat([x, x[:, :2]], axis=1) - self.mean
+
+    @tf.function
+    def doubled(self, x: Any) -> Any:
+        return 2.0 * x
+
+
+def test_a_length_may_be_one_that_no_variable_has(tmp_path: Path) -> None:
+    module = Narrow()
+    module.doubled.get_concrete_function(tf.TensorSpec([None]))
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+
+    assert loaded.widened(tf.ones([4, 7])).tolist() == np.zeros((4, 9)).tolist()
+    assert loaded.doubled(tf.constant([1.0, 3.0])).tolist() == [2.0, 6.0]

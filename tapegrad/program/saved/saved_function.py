@@ -23,6 +23,8 @@ from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general,
 
 _MOST_TRIALS = 40
 """So many combinations of lengths are tried for axes that only some lengths fit."""
+_SMALL_LENGTHS = 33
+"""Lengths below this one are tried for axes with a length that no variable has."""
 _HIGHEST_RANK = 4
 """Functions of tensors without a shape are saved for ranks from 0 up to this one."""
 
@@ -54,7 +56,8 @@ def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tu
         for axis, size in enumerate(spec.shape or ())
         if size is None and axis
     ]
-    choices = product([None, *lengths], repeat=len(unknown))
+    known = dict.fromkeys([*lengths, *range(1, _SMALL_LENGTHS)])
+    choices = product([None, *known], repeat=len(unknown))
     for chosen in islice(choices, 1, _MOST_TRIALS):
         sizes = dict(zip(unknown, chosen))
         count = iter(range(len(specs)))
@@ -192,11 +195,27 @@ def _recorded(
                 raise ArgumentError(
                     f"{whose} creates variables when it is called. Call it once before it is saved."
                 )
-            tree = encoder.graph(call.graph)
-            tree["result"] = encoder.encoded(_numbered(call._result, whose))
+            if not any(isinstance(one, Variable) for one in nest.flatten(call._result)):
+                tree = encoder.graph(call.graph)
+                tree["result"] = encoder.encoded(_numbered(call._result, whose))
+                return tree
         finally:
             call.let_go()
-    return tree
+    leaves = nest.flatten((new_args, new_kwargs))
+    given = iter([one.shape for one in leaves if isinstance(one, Tensor)])
+    return _recorded(_reading(function), args, kwargs, given, encoder, whose)
+
+
+def _reading(function: Function) -> Function:
+    """Return a function that returns the values of the variables that another one returns."""
+
+    def read(*args: Any, **kwargs: Any) -> Any:
+        found = function(*args, **kwargs)
+        return nest.map_structure(
+            lambda one: one.value() if isinstance(one, Variable) else one, found
+        )
+
+    return Function(read)
 
 
 def _numbered(result: Any, whose: str) -> Any:
