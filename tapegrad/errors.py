@@ -79,6 +79,12 @@ class DeviceError(ArgumentError):
     """A device is unknown, or two devices meet in one operation."""
 
 
+class MissingNameError(ArgumentError, KeyError):
+    """There is nothing of this name; a KeyError, as in TensorFlow."""
+
+    __str__ = Exception.__str__  # a KeyError shows its sentence in quotes
+
+
 class ArgumentTypeError(TapegradError, TypeError):
     """An argument has a type that is not allowed."""
 

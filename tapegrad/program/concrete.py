@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import MethodType
 from typing import Any
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.creation import zeros
+from tapegrad.program.inspect.graph_view import FunctionGraph
+from tapegrad.program.record.arguments import flatten_call
+from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec, fitted_to
 
 
@@ -60,12 +65,38 @@ class ConcreteFunction:
         tensors = fitted_to(specs, tuple(found[name] for name in names))
         return inspect.BoundArguments(self._bound.signature, fixed | dict(zip(names, tensors)))
 
+    @property
+    def graph(self) -> FunctionGraph:
+        """What the function calls: operations that are found by name.
+
+        The function is recorded for it. Lengths that are not known are 2 in this recording.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> graph = add.get_concrete_function(TensorSpec([None])).graph
+        >>> [operation.name for operation in graph.get_operations()]
+        ['x', 'Add', 'Identity']
+        """
+        function = getattr(self._function, "__func__", self._function)
+        owner = [self._function.__self__] if isinstance(self._function, MethodType) else []
+        args, kwargs = nest.map_structure(_example, (self._bound.args, self._bound.kwargs))
+        names = [
+            name
+            for name, value in self._bound.arguments.items()
+            for leaf in nest.flatten(value)
+            if isinstance(leaf, TensorSpec | Tensor)
+        ]
+        given = (*owner, *args)
+        with recording_alone():
+            call = function._recorded_call(flatten_call(given, kwargs), given, kwargs)
+            try:
+                if call.graph.obstacle:
+                    raise ArgumentError(f"{self.__name__!r} has no graph: {call.graph.obstacle}")
+                return FunctionGraph(self.__name__, call.graph, names)
+            finally:
+                call.let_go()
+
     def __getattr__(self, name: str) -> Any:
-        if name == "graph":
-            raise AttributeError(
-                "A concrete function has no TensorFlow graph. `explain()` of the function says "
-                "what was recorded and compiled."
-            )
         raise AttributeError(f"ConcreteFunction has no attribute {name!r}.")
 
     def __repr__(self) -> str:
@@ -74,6 +105,13 @@ class ConcreteFunction:
             for name, value in self._bound.arguments.items()
         )
         return f"<ConcreteFunction {self.__name__}({shown})>"
+
+
+def _example(value: Any) -> Any:
+    """Return a tensor of zeros for a spec, with 2 for each length that is not known."""
+    if not isinstance(value, TensorSpec):
+        return value
+    return zeros([2 if n is None else n for n in value.shape or ()], value.dtype)
 
 
 def _has_tensors(value: Any) -> bool:
