@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from types import MethodType
 from typing import Any
 
 from tapegrad.core.values import nest
@@ -78,7 +77,6 @@ class ConcreteFunction:
         ['x', 'Add', 'Identity']
         """
         function = getattr(self._function, "__func__", self._function)
-        owner = [self._function.__self__] if isinstance(self._function, MethodType) else []
         args, kwargs = nest.map_structure(_example, (self._bound.args, self._bound.kwargs))
         names = [
             name
@@ -86,9 +84,8 @@ class ConcreteFunction:
             for leaf in nest.flatten(value)
             if isinstance(leaf, TensorSpec | Tensor)
         ]
-        given = (*owner, *args)
         with recording_alone():
-            call = function._recorded_call(flatten_call(given, kwargs), given, kwargs)
+            call = function._recorded_call(flatten_call(args, kwargs), args, kwargs)
             try:
                 if call.graph.obstacle:
                     raise ArgumentError(f"{self.__name__!r} has no graph: {call.graph.obstacle}")
