@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import SupportsIndex
 
 _HOST = "/job:localhost/replica:0/task:0/device:"
 _KINDS = {"cpu": "CPU", "cuda": "GPU"}
@@ -28,12 +29,25 @@ class DeviceName(str):
         kind, _, number = self.partition(":")
         return f"{_HOST}{_KINDS.get(kind, kind.upper())}:{number or 0}"
 
-    def endswith(self, *args: object) -> bool:  # type: ignore[override]
-        return super().endswith(*args) or self.tensorflow.endswith(*args)
+    def endswith(
+        self,
+        suffix: str | tuple[str, ...],
+        start: SupportsIndex | None = None,
+        end: SupportsIndex | None = None,
+        /,
+    ) -> bool:
+        names = (str(self), self.tensorflow)
+        return any(name.endswith(suffix, start, end) for name in names)
 
-    def startswith(self, *args: object) -> bool:  # type: ignore[override]
-        long = self.tensorflow
-        return super().startswith(*args) or long.startswith(*args)
+    def startswith(
+        self,
+        prefix: str | tuple[str, ...],
+        start: SupportsIndex | None = None,
+        end: SupportsIndex | None = None,
+        /,
+    ) -> bool:
+        names = (str(self), self.tensorflow)
+        return any(name.startswith(prefix, start, end) for name in names)
 
     def __contains__(self, part: object) -> bool:
         return super().__contains__(part) or part in self.tensorflow  # type: ignore[operator]
