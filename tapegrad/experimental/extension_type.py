@@ -30,7 +30,8 @@ class _Made(ABCMeta):
     """Runs the constructor, then converts and checks the fields and closes the object."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made: Any = object.__new__(cls)
+        kind: Any = cls
+        made = kind.__new__(kind)
         made.__dict__[_OPEN] = True
         made.__init__(*args, **kwargs)
         made._close()

@@ -76,7 +76,7 @@ class ConcreteFunction:
         >>> [operation.name for operation in graph.get_operations()]
         ['x', 'Add', 'Identity']
         """
-        function = getattr(self._function, "__func__", self._function)
+        function: Any = getattr(self._function, "__func__", self._function)
         args, kwargs = nest.map_structure(_example, (self._bound.args, self._bound.kwargs))
         names = [
             name
