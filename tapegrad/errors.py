@@ -158,6 +158,12 @@ class RecordingError(TapegradError, RuntimeError):
 class LeakedTensorError(RecordingError, AttributeError, TypeError):
     """A tensor of a recording is used after it, for which TensorFlow has errors of these kinds."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "A tensor that was computed while a function was recorded is used after the "
+            "recording. Return tensors from the function, or assign them to variables."
+        )
+
 
 class UnconnectedGradientError(TapegradError, ValueError):
     """A gradient is None although the tape was made with on_none='raise'."""

@@ -37,9 +37,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: these modules import nearly every other one.
     if name == "numpy":
+        # On first use, because it imports nearly every module.
         return importlib.import_module("tapegrad.experimental.numpy")
     if name in _PLACES:
+        # On first use, as above.
         return getattr(importlib.import_module(_PLACES[name]), name)
     raise _absence("experimental", name)

@@ -15,7 +15,7 @@ from tapegrad.ops.creation import zeros
 from tapegrad.program.inspect.graph_view import FunctionGraph
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
-from tapegrad.program.record.signature import TensorSpec, fitted_to
+from tapegrad.program.record.signature import TensorSpec, fitted_to, keep_specs
 
 
 class ConcreteFunction:
@@ -37,6 +37,12 @@ class ConcreteFunction:
         self._bound = inspect.signature(function).bind(*args, **kwargs)
         self._bound.apply_defaults()
         self.__name__ = getattr(function, "__name__", "function")
+        known = getattr(function, "recorded_specs", None)
+        if (
+            known is not None
+        ):  # `saved_model.save` writes functions for the signatures that it knows
+            given = self.structured_input_signature
+            keep_specs(known, ("concrete", repr(given)), *given)
 
     @property
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

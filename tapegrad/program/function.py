@@ -431,10 +431,7 @@ class Function:
         args = self._specs if not args and not kwargs and self._specs is not None else args
         owner = self.python_function.owner if isinstance(self.python_function, Method) else None
         function = self if owner is None else MethodType(self, owner)
-        found = ConcreteFunction(function, args, kwargs)
-        given = found.structured_input_signature
-        keep_specs(self.recorded_specs, ("concrete", repr(given)), *given)
-        return found
+        return ConcreteFunction(function, args, kwargs)
 
     def explain(self) -> Explanation:
         """Return why the function was recorded and why calls ran eagerly, as a readable table.
