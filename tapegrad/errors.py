@@ -158,11 +158,14 @@ class RecordingError(TapegradError, RuntimeError):
 class LeakedTensorError(RecordingError, AttributeError, TypeError):
     """A tensor of a recording is used after it, for which TensorFlow has errors of these kinds."""
 
-    def __init__(self) -> None:
-        super().__init__(
+    def __init__(
+        self,
+        message: str = (
             "A tensor that was computed while a function was recorded is used after the "
             "recording. Return tensors from the function, or assign them to variables."
-        )
+        ),
+    ) -> None:
+        super().__init__(message)
 
 
 class UnconnectedGradientError(TapegradError, ValueError):

@@ -38,9 +38,7 @@ class ConcreteFunction:
         self._bound.apply_defaults()
         self.__name__ = getattr(function, "__name__", "function")
         known = getattr(function, "recorded_specs", None)
-        if (
-            known is not None
-        ):  # `saved_model.save` writes functions for the signatures that it knows
+        if known is not None:  # saved_model.save writes a function for each known signature
             given = self.structured_input_signature
             keep_specs(known, ("concrete", repr(given)), *given)
 
