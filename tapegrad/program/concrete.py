@@ -12,7 +12,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.creation import zeros
-from tapegrad.program.inspect.graph_view import FunctionGraph
+from tapegrad.program.inspect.graph_view import FunctionDefinition, FunctionGraph
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec, fitted_to, keep_specs
@@ -96,6 +96,17 @@ class ConcreteFunction:
                 return FunctionGraph(self.__name__, call.graph, names)
             finally:
                 call.let_go()
+
+    @property
+    def function_def(self) -> FunctionDefinition:
+        """The signature and the nodes of `graph`.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> add.get_concrete_function(TensorSpec([2])).function_def.signature.input_arg
+        [GraphArgument(name='x', type='float32')]
+        """
+        return FunctionDefinition(self.graph)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"ConcreteFunction has no attribute {name!r}.")

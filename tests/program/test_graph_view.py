@@ -88,3 +88,31 @@ def test_methods_have_a_graph() -> None:
     found = module.call.get_concrete_function(tf.TensorSpec([2])).graph
 
     assert found.outputs[0].shape == (2,)
+
+
+def test_variables_are_arguments_of_the_definition() -> None:
+    v = tf.Variable(1.0)
+
+    @tf.function
+    def increment(by: Any) -> Any:
+        v.assign_add(by)
+        return 2.0 * v
+
+    signature = increment.get_concrete_function(tf.constant(2.0)).function_def.signature
+
+    assert [one.name for one in signature.input_arg] == ["by", "ReadVariable"]
+    assert [one.type for one in signature.input_arg] == ["float32", "resource"]
+    assert [one.type for one in signature.output_arg] == ["float32"]
+    assert float(v) == 1.0
+
+
+def test_a_variable_may_be_the_argument() -> None:
+    v = tf.Variable(1)
+
+    @tf.function
+    def increment(counter: Any) -> Any:
+        return counter.assign_add(1)
+
+    definition = increment.get_concrete_function(v).function_def
+
+    assert [one.type for one in definition.signature.input_arg] == ["resource"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor_shape import TensorShape
@@ -73,6 +74,35 @@ class GraphDefinition:
         )
 
     __repr__ = __str__
+
+
+class GraphArgument(NamedTuple):
+    """An argument or a result of a function: its name, and its dtype or "resource"."""
+
+    name: str
+    type: str
+
+
+class GraphSignature(NamedTuple):
+    """The name, arguments and results of a function; the variables that it reads are arguments."""
+
+    name: str
+    input_arg: list[GraphArgument]
+    output_arg: list[GraphArgument]
+
+
+class FunctionDefinition:
+    """The signature of a function and the nodes of its graph."""
+
+    def __init__(self, graph: FunctionGraph) -> None:
+        operations = graph.get_operations()
+        given = [GraphArgument(one.op.name, one.dtype.name) for one in graph.inputs]
+        read = [
+            GraphArgument(one.name, "resource") for one in operations if one.type == "ReadVariable"
+        ]
+        made = [GraphArgument(one.op.name, one.dtype.name) for one in graph.outputs]
+        self.signature = GraphSignature(graph.name, [*given, *read], made)
+        self.node_def = operations
 
 
 class FunctionGraph:
