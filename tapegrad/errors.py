@@ -79,6 +79,12 @@ class DeviceError(ArgumentError):
     """A device is unknown, or two devices meet in one operation."""
 
 
+class MissingNameError(ArgumentError, KeyError):
+    """There is nothing of this name; a KeyError, as in TensorFlow."""
+
+    __str__ = Exception.__str__  # a KeyError shows its sentence in quotes
+
+
 class ArgumentTypeError(TapegradError, TypeError):
     """An argument has a type that is not allowed."""
 
@@ -147,6 +153,19 @@ class MissingRuleError(TapegradError, LookupError):
 
 class RecordingError(TapegradError, RuntimeError):
     """A function that is being recorded does something that a replay could not repeat."""
+
+
+class LeakedTensorError(RecordingError, AttributeError, TypeError):
+    """A tensor of a recording is used after it, for which TensorFlow has errors of these kinds."""
+
+    def __init__(
+        self,
+        message: str = (
+            "A tensor that was computed while a function was recorded is used after the "
+            "recording. Return tensors from the function, or assign them to variables."
+        ),
+    ) -> None:
+        super().__init__(message)
 
 
 class UnconnectedGradientError(TapegradError, ValueError):

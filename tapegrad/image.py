@@ -48,6 +48,7 @@ from tapegrad.ops.image.cropping import (
     pad_to_bounding_box,
     resize_with_crop_or_pad,
 )
+from tapegrad.ops.image.drawn_boxes import draw_bounding_boxes
 from tapegrad.ops.image.edges import image_gradients, sobel_edges, total_variation
 from tapegrad.ops.image.orientation import flip_left_right, flip_up_down, rot90, transpose
 from tapegrad.ops.image.pixels import convert_image_dtype
@@ -68,25 +69,25 @@ from tapegrad.ops.image.random_changes import (
     stateless_random_saturation,
 )
 from tapegrad.ops.image.resizing import ResizeMethod, resize, resize_with_pad
+from tapegrad.ops.image.sampled_boxes import (
+    sample_distorted_bounding_box,
+    stateless_sample_distorted_bounding_box,
+)
 from tapegrad.ops.image.sampling import crop_and_resize
 from tapegrad.ops.image.similarity import psnr, ssim, ssim_multiscale
 
 _FILES = "Read and write files with Pillow, e.g. numpy.asarray(PIL.Image.open(path))."
-_DRAWING = "Draw on the host, e.g. with Pillow or Matplotlib."
 # What is offered instead of TensorFlow's names that are not here.
 _INSTEAD = {
     "adjust_jpeg_quality": _FILES,
     "decode_and_crop_jpeg": _FILES,
     "decode_gif": _FILES,
-    "draw_bounding_boxes": _DRAWING,
     "extract_glimpse": "Use crop_and_resize, whose boxes may extend beyond the image.",
     "extract_jpeg_shape": _FILES,
     "generate_bounding_box_proposals": "Use crop_and_resize and non_max_suppression.",
     "is_jpeg": _FILES,
     "random_jpeg_quality": _FILES,
-    "sample_distorted_bounding_box": "Use random_crop and resize.",
     "stateless_random_jpeg_quality": _FILES,
-    "stateless_sample_distorted_bounding_box": "Use stateless_random_crop and resize.",
 }
 
 
@@ -100,16 +101,18 @@ __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
     "adjust_saturation", "central_crop", "combined_non_max_suppression", "convert_image_dtype",
     "crop_and_resize", "crop_to_bounding_box", "decode_bmp", "decode_image", "decode_jpeg",
-    "decode_png", "encode_jpeg", "encode_png", "extract_patches", "flip_left_right", "flip_up_down",
-    "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
-    "non_max_suppression_overlaps", "non_max_suppression_padded", "non_max_suppression_with_scores",
-    "pad_to_bounding_box", "per_image_standardization", "psnr", "random_brightness",
-    "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
-    "random_saturation", "resize", "resize_with_crop_or_pad", "resize_with_pad", "rgb_to_grayscale",
-    "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv", "rot90", "sobel_edges", "ssim", "ssim_multiscale",
+    "decode_png", "draw_bounding_boxes", "encode_jpeg", "encode_png", "extract_patches",
+    "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients",
+    "non_max_suppression", "non_max_suppression_overlaps", "non_max_suppression_padded",
+    "non_max_suppression_with_scores", "pad_to_bounding_box", "per_image_standardization", "psnr",
+    "random_brightness", "random_contrast", "random_crop", "random_flip_left_right",
+    "random_flip_up_down", "random_hue", "random_saturation", "resize", "resize_with_crop_or_pad",
+    "resize_with_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv", "rot90",
+    "sample_distorted_bounding_box", "sobel_edges", "ssim", "ssim_multiscale",
     "stateless_random_brightness", "stateless_random_contrast", "stateless_random_crop",
     "stateless_random_flip_left_right", "stateless_random_flip_up_down", "stateless_random_hue",
-    "stateless_random_saturation", "total_variation", "transpose", "yiq_to_rgb", "yuv_to_rgb",
+    "stateless_random_saturation", "stateless_sample_distorted_bounding_box", "total_variation",
+    "transpose", "yiq_to_rgb", "yuv_to_rgb",
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)

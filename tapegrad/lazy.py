@@ -128,6 +128,7 @@ FUNCTIONS_IN = {
     "program.record.signature": "TensorSpec",
     "ragged": "RaggedTensor",
     "sparse": "SparseTensor",
+    "type_specs": "RaggedTensorSpec SparseTensorSpec TypeSpec type_spec_from_value",
 }
 
 # TensorFlow's name -> the module and the name of the function there.

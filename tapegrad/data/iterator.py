@@ -11,6 +11,7 @@ from tapegrad.core.values import host
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import is_annotated
+from tapegrad.data.optional import Optional
 from tapegrad.data.plan import END, Plan, Run, Source, State, plans_with_memory
 from tapegrad.data.structure import Nested, to_numpy, to_tensors
 from tapegrad.errors import (
@@ -85,6 +86,22 @@ class DatasetIterator:
             return next(self)
         except StopIteration:
             raise OutOfRangeError("The dataset has no more elements: end of sequence.") from None
+
+    def get_next_as_optional(self) -> Optional:
+        """Return the next element as an `Optional`, which has no value after the last one.
+
+        >>> from tapegrad.data import Dataset
+        >>> iter(Dataset.range(0)).get_next_as_optional().has_value()
+        False
+        """
+        try:
+            return Optional.from_value(next(self))
+        except StopIteration:
+            return Optional.empty()
+
+    def next(self, name: str | None = None) -> Any:
+        """Return the next element, as `get_next` does."""
+        return self.get_next(name)
 
     def state(self) -> State:
         """Return the position of this iterator, in values that JSON can hold.

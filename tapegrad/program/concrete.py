@@ -10,8 +10,12 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentTypeError
-from tapegrad.program.record.signature import TensorSpec, fitted_to
+from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.ops.creation import zeros
+from tapegrad.program.inspect.graph_view import FunctionDefinition, FunctionGraph
+from tapegrad.program.record.arguments import flatten_call
+from tapegrad.program.record.recording_lock import recording_alone
+from tapegrad.program.record.signature import TensorSpec, fitted_to, keep_specs
 
 
 class ConcreteFunction:
@@ -33,6 +37,10 @@ class ConcreteFunction:
         self._bound = inspect.signature(function).bind(*args, **kwargs)
         self._bound.apply_defaults()
         self.__name__ = getattr(function, "__name__", "function")
+        known = getattr(function, "recorded_specs", None)
+        if known is not None:  # saved_model.save writes a function for each known signature
+            given = self.structured_input_signature
+            keep_specs(known, ("concrete", repr(given)), *given)
 
     @property
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -60,12 +68,47 @@ class ConcreteFunction:
         tensors = fitted_to(specs, tuple(found[name] for name in names))
         return inspect.BoundArguments(self._bound.signature, fixed | dict(zip(names, tensors)))
 
+    @property
+    def graph(self) -> FunctionGraph:
+        """What the function calls: operations that are found by name.
+
+        The function is recorded for it. Lengths that are not known are 2 in this recording.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> graph = add.get_concrete_function(TensorSpec([None])).graph
+        >>> [operation.name for operation in graph.get_operations()]
+        ['x', 'Add', 'Identity']
+        """
+        function: Any = getattr(self._function, "__func__", self._function)
+        args, kwargs = nest.map_structure(_example, (self._bound.args, self._bound.kwargs))
+        names = [
+            name
+            for name, value in self._bound.arguments.items()
+            for leaf in nest.flatten(value)
+            if isinstance(leaf, TensorSpec | Tensor)
+        ]
+        with recording_alone():
+            call = function._recorded_call(flatten_call(args, kwargs), args, kwargs)
+            try:
+                if call.graph.obstacle:
+                    raise ArgumentError(f"{self.__name__!r} has no graph: {call.graph.obstacle}")
+                return FunctionGraph(self.__name__, call.graph, names)
+            finally:
+                call.let_go()
+
+    @property
+    def function_def(self) -> FunctionDefinition:
+        """The signature and the nodes of `graph`.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> add.get_concrete_function(TensorSpec([2])).function_def.signature.input_arg
+        [GraphArgument(name='x', type='float32')]
+        """
+        return FunctionDefinition(self.graph)
+
     def __getattr__(self, name: str) -> Any:
-        if name == "graph":
-            raise AttributeError(
-                "A concrete function has no TensorFlow graph. `explain()` of the function says "
-                "what was recorded and compiled."
-            )
         raise AttributeError(f"ConcreteFunction has no attribute {name!r}.")
 
     def __repr__(self) -> str:
@@ -74,6 +117,13 @@ class ConcreteFunction:
             for name, value in self._bound.arguments.items()
         )
         return f"<ConcreteFunction {self.__name__}({shown})>"
+
+
+def _example(value: Any) -> Any:
+    """Return a tensor of zeros for a spec, with 2 for each length that is not known."""
+    if not isinstance(value, TensorSpec):
+        return value
+    return zeros([2 if n is None else n for n in value.shape or ()], value.dtype)
 
 
 def _has_tensors(value: Any) -> bool:

@@ -67,6 +67,12 @@ def _nested(rows: Any, depth: int, dtype: Any) -> Any:
 
 def _flat(items: list[Any], dtype: Any) -> Any:
     if items and is_text(items[0]):
+        others = [item for item in items if not is_text(item)]
+        if others:
+            raise ArgumentError(
+                f"All entries of a ragged tensor must be of one type. Got {others[0]!r} beside "
+                "text."
+            )
         return string_tensor(text_array(items))
     return dense_constant(items, dtype)
 

@@ -186,3 +186,18 @@ def test_a_gpu_is_available_if_it_is_listed(monkeypatch):
     assert tf.test.is_built_with_gpu_support()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert not tf.test.is_built_with_cuda()
+
+
+@pytest.mark.parametrize("kind", [AttributeError, TypeError, RuntimeError])
+def test_a_tensor_that_leaves_its_recording_raises_errors_of_tensorflows_kinds(kind: type) -> None:
+    kept = []
+
+    @tf.function
+    def leak(x: tf.Tensor) -> tf.Tensor:
+        kept.append(x + 1.0)
+        return x
+
+    leak(tf.constant(1.0))
+
+    with pytest.raises(kind, match="after the recording"):
+        kept[0].numpy()

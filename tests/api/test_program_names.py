@@ -160,3 +160,17 @@ def test_sounds_are_written_as_wav(tmp_path) -> None:
     assert tf.audio.encode_wav(sound[0], 8000) in file.read_bytes()
     with pytest.raises(ValueError, match="'wav' or None"):
         tf.summary.audio("voice", sound, 8000, step=0, encoding="mp3")
+
+
+def test_devices_of_tensors_answer_to_tensorflows_form() -> None:
+    with tf.device("CPU:0"):
+        x, v = tf.constant([1.0]), tf.Variable(1.0)
+
+    for name in (x.device, v.device):
+        assert name == "cpu"
+        assert name.endswith("CPU:0")
+        assert name.startswith("/job:localhost")
+        assert "CPU" in name
+        assert "GPU" not in name
+        assert not name.endswith("GPU:0")
+    assert x.device.tensorflow == "/job:localhost/replica:0/task:0/device:CPU:0"

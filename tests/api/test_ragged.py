@@ -171,3 +171,8 @@ def test_a_dataset_has_the_rows_as_elements() -> None:
     assert [one["name"].numpy() for one in elements] == [b"a", b"b", b"c"]
     padded = tf.data.Dataset.from_tensor_slices(rows).padded_batch(3)
     assert next(iter(padded)).tolist() == [[1, 2], [0, 0], [3, 0]]
+
+
+def test_numbers_beside_text_are_refused_as_a_value() -> None:
+    with pytest.raises(ValueError, match=r"must be of one type\. Got 3 beside text"):
+        tf.ragged.constant([["one", "two"], [3, 4]])

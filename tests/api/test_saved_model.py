@@ -6,6 +6,8 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -285,3 +287,90 @@ def test_changed_files_end_in_a_sentence_or_run(tmp_path):
         except (TapegradError, AttributeError):
             refused += 1
     assert refused > 50
+
+
+class OfAnyShape(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable(tf.reshape(tf.range(12 * 3.0), [12, 3]))
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def doubled(self, x: Any) -> Any:
+        return 2.0 * x
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, None], tf.uint8)])
+    def in_rows(self, x: Any) -> Any:
+        return tf.matmul(tf.cast(tf.reshape(x, [-1, 12]), tf.float32), self.w)
+
+
+def test_a_spec_without_a_shape_is_saved_for_several_ranks(tmp_path: Path) -> None:
+    tf.saved_model.save(OfAnyShape(), tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    for shape in ((), (3,), (2, 3), (2, 1, 3), (1, 2, 2, 1)):
+        assert loaded.doubled(tf.ones(shape)).tolist() == np.full(shape, 2.0).tolist()
+
+
+def test_four_lengths_may_be_unknown_where_rows_have_a_fixed_length(tmp_path: Path) -> None:
+    module = OfAnyShape()
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    for shape in ((5, 2, 6, 1), (2, 3, 4, 2)):
+        x = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+        expected = x.reshape(-1, 12).astype(float) @ module.w.numpy()
+        np.testing.assert_allclose(loaded.in_rows(x).numpy(), expected, rtol=1e-6)
+
+
+class Drawing(tf.Module):
+    def __init__(self) -> None:
+        self.generator = tf.random.Generator.from_seed(3)
+
+    @tf.function
+    def draw(self) -> Any:
+        return self.generator.normal([])
+
+    @tf.function
+    def state(self) -> Any:
+        return self.generator.state
+
+    @tf.function
+    def seven(self) -> Any:
+        return tf.constant(7.0)
+
+
+def test_a_result_may_be_a_variable_and_a_function_may_have_no_inputs(tmp_path: Path) -> None:
+    module = Drawing()
+    for call in (module.draw, module.state, module.seven):
+        call()
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+
+    assert float(loaded.seven()) == 7.0
+    assert loaded.state().numpy().tolist() == module.state().numpy().tolist()
+    assert float(loaded.draw()) == float(module.draw())
+    assert loaded.state().numpy().tolist() == module.state().numpy().tolist()
+
+
+class Narrow(tf.Module):
+    def __init__(self) -> None:
+        self.mean = tf.constant([1.0] * 9)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None])])
+    def widened(self, x: Any) -> Any:
+        return tf.concat([x, x[:, :2]], axis=1) - self.mean
+
+    @tf.function
+    def doubled(self, x: Any) -> Any:
+        return 2.0 * x
+
+
+def test_a_length_may_be_one_that_no_variable_has(tmp_path: Path) -> None:
+    module = Narrow()
+    module.doubled.get_concrete_function(tf.TensorSpec([None]))
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+
+    assert loaded.widened(tf.ones([4, 7])).tolist() == np.zeros((4, 9)).tolist()
+    assert loaded.doubled(tf.constant([1.0, 3.0])).tolist() == [2.0, 6.0]

@@ -36,6 +36,7 @@ LAST = ("tapegrad", "tapegrad_bench", "tapegrad_zoo", "tapegrad.cli", "tapegrad.
 CORE: Sequence[Sequence[str]] = (
     (
         "values.array_interface",
+        "values.device_name",
         "values.nest",
         "values.dtypes",
         "values.operator_types",

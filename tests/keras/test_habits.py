@@ -433,3 +433,30 @@ def test_patches_take_steps_for_all_axes() -> None:
     found = ops.image.extract_patches(images, (2, 2), strides=[1, 2, 2, 1])
 
     np.testing.assert_array_equal(found, ops.image.extract_patches(images, 2))
+
+
+def test_a_layer_may_stand_several_times_in_a_sequential_model() -> None:
+    block = layers.Dense(3, kernel_initializer="ones", use_bias=False)
+    model = keras.Sequential([block, block, layers.Dense(1)])
+
+    assert model(X).shape == (20, 1)
+    assert (model.count_params(), len(model.layers)) == (9 + 4, 3)
+
+    with pytest.raises(ValueError, match="already has a layer named"):
+        keras.Sequential([layers.Dense(2, name="a"), layers.Dense(2, name="a")])
+
+
+def test_the_name_of_a_weight_may_come_first() -> None:
+    class Scaled(layers.Layer):
+        def build(self, input_shape: Any) -> None:
+            self.kernel = self.add_weight("kernel", shape=[int(input_shape[-1]), 2])
+            self.bias = self.add_weight("bias", [2], initializer="zeros")
+
+        def call(self, inputs: Any) -> Any:
+            return tf.matmul(inputs, self.kernel) + self.bias
+
+    layer = Scaled()
+
+    assert layer(X).shape == (20, 2)
+    assert [tuple(one.shape) for one in layer.weights] == [(3, 2), (2,)]
+    assert [one.name.split(":")[0] for one in layer.weights] == ["kernel", "bias"]

@@ -267,6 +267,7 @@ def test_forms_of_labels_and_images(pictures):
     assert first(color_mode="grayscale", data_format="channels_first")[0].shape == (8, 1, 4, 4)
     assert first(color_mode="rgba")[0].shape == (8, 4, 4, 4)
     assert first(crop_to_aspect_ratio=True)[0].numpy().max() == 140
+    assert first(smart_resize=True)[0].numpy().max() == 140
     padded = first(pad_to_aspect_ratio=True, interpolation="nearest")[0].numpy()[-1, :, :, 0]
     assert padded.tolist() == [[140] * 4] * 3 + [[0] * 4]  # rows 1, 3, 5 and 7 of 8
     assert first(labels=[0, 1, 2, 3] * 2)[1].tolist() == [0, 1, 2, 3] * 2

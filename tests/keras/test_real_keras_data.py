@@ -152,3 +152,24 @@ print(json.dumps([v.dtype.name for v in (convolved, layers.Dense(2)(wide), ops.s
 """)
 
     assert names == ["float64"] * 3
+
+
+def test_arrays_of_text_are_inputs_like_datasets_of_text():
+    by_arrays, by_dataset, predicted = run("""
+texts, labels = np.array([["a"], ["b"], ["c"], ["a"]] * 10), np.arange(40) % 2
+def made():
+    inputs = keras.Input((1,), dtype="string")
+    lookup = keras.layers.StringLookup(vocabulary=["a", "b"], output_mode="multi_hot")
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(lookup(inputs))
+    found = keras.Model(inputs, outputs)
+    found.compile("sgd", "mse")
+    return found
+first, second = made(), made()
+first.fit(texts, labels, batch_size=8, shuffle=False, epochs=2, verbose=0)
+second.fit(tf.data.Dataset.from_tensor_slices((texts, labels)).batch(8), epochs=2, verbose=0)
+losses = [one.evaluate(texts, labels, verbose=0) for one in (first, second)]
+print(json.dumps([*losses, made().predict(tf.constant([["a"], ["c"]]), verbose=0).tolist()]))
+""")
+
+    assert by_arrays == pytest.approx(by_dataset, rel=1e-6)
+    assert predicted == [[1.0], [1.0]]

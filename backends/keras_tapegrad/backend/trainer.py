@@ -11,13 +11,13 @@ from keras.src import callbacks as callbacks_module, optimizers as optimizers_mo
 from keras.src.backend import config
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
-from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 import tapegrad as tg
 from keras_tapegrad.backend.core import convert_to_numpy
 from keras_tapegrad.backend.tensors import convert_to_tensor
+from keras_tapegrad.backend.text_arrays import epoch_iterator
 from tapegrad.core.values.strings import StringTensor
 
 Step = Callable[[Any], Any]
@@ -168,7 +168,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
             (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
                 (x, y, sample_weight), validation_split=validation_split
             )
-        batches = EpochIterator(
+        batches = epoch_iterator(
             x=x,
             y=y,
             sample_weight=sample_weight,
@@ -221,7 +221,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
     def _validate(self, data: Any, batch_size: Any, steps: Any, callbacks: Any) -> Any:
         x, y, weights = data_adapter_utils.unpack_x_y_sample_weight(data)
         if self._eval_epoch_iterator is None:
-            self._eval_epoch_iterator = EpochIterator(
+            self._eval_epoch_iterator = epoch_iterator(
                 x=x,
                 y=y,
                 sample_weight=weights,
@@ -262,7 +262,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         batches: Any = (
             self._eval_epoch_iterator
             if is_cached
-            else EpochIterator(
+            else epoch_iterator(
                 x=x,
                 y=y,
                 sample_weight=sample_weight,
@@ -300,7 +300,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         callbacks: Any = None,
     ) -> Any:
         """Return the outputs for a dataset as NumPy arrays."""
-        batches = EpochIterator(
+        batches = epoch_iterator(
             x=x,
             batch_size=batch_size,
             steps_per_epoch=steps,

@@ -18,6 +18,7 @@ from tapegrad.core.exits import AS_ARRAY, CUDA_INTERFACE, CUPY, DLPACK, note_exi
 from tapegrad.core.ownership import is_held_elsewhere
 from tapegrad.core.recorder import Node
 from tapegrad.core.values import host, nest
+from tapegrad.core.values.device_name import device_name
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
 from tapegrad.core.values.tensor_shape import TensorShape
@@ -102,7 +103,7 @@ class HasArray(HasOperators):
 
     @property
     def device(self) -> str:
-        return backend_of(self.array).device_of(self.array)
+        return device_name(backend_of(self.array).device_of(self.array))
 
 
 class Tensor(HasArray):

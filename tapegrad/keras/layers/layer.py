@@ -41,6 +41,7 @@ from tapegrad.keras.layers.calling import (
 from tapegrad.keras.layers.context import current_pass, training_flag
 from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.moving_averages import MovingAverages
+from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
@@ -125,6 +126,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
 
     # Weights
 
+    @name_first
     def add_weight(
         self,
         shape: Sequence[int] | int | None = None,

@@ -102,7 +102,7 @@ class Sequential(Model):
                 f"Sequential takes layers. Got {type(layer).__name__}: {described(layer)}. "
                 "Wrap functions in a Lambda layer."
             )
-        if any(layer.name == other.name for other in self._stack):
+        if any(layer.name == other.name and layer is not other for other in self._stack):
             raise ArgumentError(
                 f"The model already has a layer named {layer.name!r}. Layer names must differ."
             )

@@ -15,6 +15,7 @@ from tapegrad.errors import FileFormatError
 from tapegrad.keras.configured import keeping_objects
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.registry import get_registered_name
+from tapegrad.keras.saving.kept_functions import kept_number
 from tapegrad.keras.saving.keras_records import FUNCTIONAL, for_keras
 from tapegrad.keras.saving.objects import deserialize_keras_object, face_of
 
@@ -71,8 +72,9 @@ def _function_record(value: Any, is_by_name: bool) -> Any:
     if is_known and is_by_name:
         return name
     known = name if is_known else get_registered_name(value)
+    kept = {} if is_known or isinstance(value, type) else {"kept": kept_number(value)}
     return {"module": "builtins", "class_name": "function", "config": known,
-            "registered_name": "function"}  # fmt: skip
+            "registered_name": "function", **kept}  # fmt: skip
 
 
 def _object_record(value: Any) -> dict[str, Any]:

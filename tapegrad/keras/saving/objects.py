@@ -19,10 +19,11 @@ from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
 from tapegrad.keras.configured import Configured, keeping_objects, signature_of
-from tapegrad.keras.layers.core import Lambda, Operation
+from tapegrad.keras.layers.core import Operation
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.ops import image as _image  # noqa: F401  # so that _of finds it
 from tapegrad.keras.registry import custom_object_scope, get_registered_name, get_registered_object
+from tapegrad.keras.saving.kept_functions import kept_function, kept_number
 from tapegrad.keras.saving.keras_records import (
     fitting,
     is_operation,
@@ -127,11 +128,6 @@ def _described(value: Any) -> dict[str, Any]:
             f"A file cannot hold {what}, because its constructor arguments are unknown. Define "
             "get_config to return them, or use save_weights."
         )
-    if isinstance(value, Lambda) and not _is_known(value.function):
-        raise ArgumentError(
-            f"A file cannot hold {what}, which is a Python function. Define a layer with a `call`, "
-            "or register the function: keras.saving.register_keras_serializable()."
-        )
     record, shared = _named(kind, what), _shared.get()
     if isinstance(value, Layer) and shared is not None:
         # Keep a reference to the layer, so that its id is not reused meanwhile.
@@ -155,18 +151,11 @@ def _are_simple(values: Any) -> bool:
     )
 
 
-def _is_known(function: Any) -> bool:
-    name = getattr(function, "__name__", None)
-    return name is not None and (
-        face_of(function) is not None or get_registered_name(function) != name
-    )
-
-
 def _named(value: Any, what: str) -> dict[str, Any]:
     name, face = value.__name__, face_of(value) or _face_of_operation(value)
-    if face is None and not name.isidentifier():
-        raise ArgumentError(f"A file cannot hold {what}, a function {name}. Define it with `def`.")
     known = {} if face else {"registered_name": get_registered_name(value)}
+    if face is None and not isinstance(value, type):
+        known["kept"] = kept_number(value)
     return {"module": face or getattr(value, "__module__", None), "class_name": name, **known}
 
 
@@ -300,6 +289,8 @@ def _found(record: Mapping[str, Any]) -> Any:
     for face in [module] if module is not None else _FACES:
         if (found := _of(face, name)) is not None:
             return found
+    if (kept := kept_function(record.get("kept"))) is not None:
+        return kept
     raise ArgumentError(
         f"tapegrad.keras has no {name!r}. Pass custom_objects={{{name!r}: ...}}, or decorate it "
         "with keras.saving.register_keras_serializable() before you load the file."

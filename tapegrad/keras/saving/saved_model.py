@@ -19,7 +19,7 @@ from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.keras.saving.tensor_file import write_tensors
 from tapegrad.keras.saving.tracking import HasVariables, track
 from tapegrad.ops.random.generator import get_global_generator
@@ -27,7 +27,7 @@ from tapegrad.program.concrete import ConcreteFunction
 from tapegrad.program.function import Function
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
-from tapegrad.program.saved.saved_function import encoded_function
+from tapegrad.program.saved.saved_function import encoded_function, with_ranks
 
 FORMAT = {"format": "tapegrad.saved_model", "version": 1}
 PROGRAMS = "saved_model.json"
@@ -100,7 +100,11 @@ def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list
         given = function._specs
         calls = [(given, {})] if given is not None else [*function.recorded_specs.values()]
         if calls:
-            found[label] = [_encoded(function, one, encoder, f"{whose}.{label}") for one in calls]
+            found[label] = [
+                tree
+                for one in calls
+                for tree in _of_all_ranks(function, one, encoder, f"{whose}.{label}")
+            ]
     call = call_of_model(obj)
     if call is not None and "__call__" not in found:
         found["__call__"] = [_encoded(call[0], (call[1], {}), encoder, whose)]
@@ -170,6 +174,24 @@ def specs_of_model(model: Any) -> tuple[Any, ...]:
 
 def _spec(x: Any) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype, getattr(x, "name", None))
+
+
+def _of_all_ranks(
+    function: Function, call: Any, encoder: Encoder, whose: str
+) -> list[dict[str, Any]]:
+    """Return a function as JSON values, once for each rank that a spec without a shape may have."""
+    ranked = with_ranks(call)
+    if len(ranked) == 1:
+        return [_encoded(function, call, encoder, whose)]
+    found = []
+    for one in ranked:
+        try:
+            found.append(_encoded(function, one, encoder, whose))
+        except (ArgumentError, ShapeError) as error:  # it does not take this rank
+            refusal = error
+    if not found:
+        raise refusal
+    return found
 
 
 def _encoded(function: Function, call: Any, encoder: Encoder, whose: str) -> dict[str, Any]:

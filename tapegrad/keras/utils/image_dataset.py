@@ -41,11 +41,13 @@ def image_dataset_from_directory(
     data_format: str | None = None,
     format: str = "tf",
     verbose: bool = True,
+    smart_resize: bool = False,
 ) -> Any:
     """Make a dataset of image files, labelled by their subdirectories; Pillow must be installed.
 
     Images are float32 from 0 to 255 and have the size `image_size`, (height, width). The dataset
     has the attributes `class_names` and `file_paths`. `subset="both"` returns two datasets.
+    `smart_resize` is the old name of `crop_to_aspect_ratio`.
 
     >>> train, test = image_dataset_from_directory(  # doctest: +SKIP
     ...     "flowers", validation_split=0.2, subset="both", seed=1, image_size=(64, 64)
@@ -58,6 +60,7 @@ def image_dataset_from_directory(
     check_choice("format", format, ("tf",))
     check_choice("data_format", data_format, (None, "channels_last", "channels_first"))
     check_parts(validation_split, subset, shuffle, seed)
+    crop_to_aspect_ratio = crop_to_aspect_ratio or smart_resize
     if crop_to_aspect_ratio and pad_to_aspect_ratio:
         raise ArgumentError(
             "crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other. Got both."

@@ -29,7 +29,7 @@ from tapegrad.core.values.device import backend_for
 from tapegrad.core.values.sizes import SizeNotes, plain_sizes
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
-from tapegrad.errors import RecordingError
+from tapegrad.errors import LeakedTensorError, RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.record.decisions import DecisionError, error_of_read, may_convert
 from tapegrad.program.record.recorded_operators import bind_operators
@@ -76,7 +76,9 @@ class Recorded:
         return self.array.device
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RecordingError(_LEAKED if self.recording.closed else _reading("a value of it"))
+        if self.recording.closed:
+            raise LeakedTensorError
+        raise RecordingError(_reading("a value of it"))
 
     __bool__ = __float__ = __int__ = __index__ = __complex__ = __array__ = _refuse
 
@@ -130,12 +132,6 @@ def _owner(array: Any) -> Any:
     while getattr(array, "base", None) is not None:
         array = array.base
     return array
-
-
-_LEAKED = (
-    "A tensor that was computed while a function was recorded is used after the recording. "
-    "Return tensors from the function, or assign them to variables."
-)
 
 
 _OTHER_THREAD = (
@@ -341,7 +337,7 @@ class Recording:
     def run(self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a kernel on the arrays of the operands and record the call."""
         if self.closed:
-            raise RecordingError(_LEAKED)
+            raise LeakedTensorError
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
         arrays = [o.array if type(o) is Recorded else o for o in operands]
@@ -404,7 +400,7 @@ class Recording:
     def _operand(self, operand: Any) -> Any:
         if type(operand) is Recorded:
             if operand.recording is not self:
-                raise RecordingError(_LEAKED)
+                raise LeakedTensorError
             return self._gone.get(operand.value.number, operand.value)
         return operand if type(operand) in NUMBERS else self.constant(operand)
 
@@ -549,7 +545,7 @@ class _RecordingBackend:
     def to_host(self, array: Recorded) -> np.ndarray:
         """Return the value if a function of the package needs it; users must not read values."""
         if array.recording.closed:
-            raise RecordingError(_LEAKED)
+            raise LeakedTensorError
         if _is_read_by_user():
             raise error_of_read(_reading("the value of a tensor"), *user_call())
         array.recording.note_host_read()

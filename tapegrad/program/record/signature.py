@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.strings import StringTensor, string_tensor, text_array
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape, UnknownShape
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, SignatureError
 from tapegrad.program.record.arguments import Args, Kwargs
@@ -111,17 +113,82 @@ def changes(before: dict[str, str], now: dict[str, str]) -> str:
     )
 
 
-class TensorSpec:
+class TypeSpec(ABC):
+    """The kind of an argument: the base of the specs of tensors and of structures of tensors."""
+
+    @property
+    @abstractmethod
+    def value_type(self) -> type:
+        """The class of the values that this spec describes."""
+
+    @abstractmethod
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Return whether a value, or all values of another spec, match this spec."""
+
+    def fitted(self, value: Any, position: int) -> Any:
+        """Return an argument that matches, or raise; `position` is its place in the signature."""
+        if not self.is_compatible_with(value):
+            raise ArgumentTypeError(
+                f"Entry {position} of the input_signature requires {self!r}. Got "
+                f"{described_leaf(value)}."
+            )
+        return value
+
+
+class TensorSpec(TypeSpec):
     """The shape and dtype that an argument must have; None in a shape allows any length.
 
     >>> TensorSpec([None, 8])
     TensorSpec(shape=(None, 8), dtype=float32)
+    >>> TensorSpec([None, 8]).is_compatible_with(TensorSpec([3, 8]))
+    True
     """
 
     def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None) -> None:
-        self.shape: tuple[int | None, ...] | None = None if shape is None else tuple(shape)
+        is_unknown = shape is None or isinstance(shape, UnknownShape)
+        self.shape: tuple[int | None, ...] | None = None if is_unknown else TensorShape(shape)
         self.dtype: DType = as_dtype(dtype)
         self.name = name
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        """Return the shape and dtype of another spec under a name.
+
+        >>> TensorSpec.from_spec(TensorSpec([2]), "x").name
+        'x'
+        """
+        return cls(spec.shape, spec.dtype, name or spec.name)
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        """Return the shape and dtype of a tensor.
+
+        >>> TensorSpec.from_tensor(to_tensor([1.0, 2.0]))
+        TensorSpec(shape=(2,), dtype=float32)
+        """
+        return cls(tensor.shape, tensor.dtype, name)
+
+    @property
+    def value_type(self) -> type:
+        return Tensor
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Return whether a tensor, or all tensors of another spec, match this spec."""
+        shape, dtype = getattr(spec_or_value, "shape", ()), getattr(spec_or_value, "dtype", None)
+        if dtype is None or as_dtype(dtype) != self.dtype:
+            return False
+        return self.shape is None or TensorShape(self.shape).is_compatible_with(shape)
+
+    def fitted(self, value: Any, position: int) -> Any:
+        return _fitted(self, value, position)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorSpec):
+            return NotImplemented
+        return (self.shape, self.dtype, self.name) == (other.shape, other.dtype, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype.name, self.name))
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
@@ -165,7 +232,7 @@ def check_specs(given: Any) -> tuple[Any, ...] | None:
             f"Got {type(given).__name__}."
         )
     for position, spec in enumerate(nest.flatten(list(given))):
-        if not isinstance(spec, TensorSpec | Tensor | Variable):
+        if not isinstance(spec, TypeSpec | Tensor | Variable):
             raise ArgumentTypeError(
                 "input_signature must hold tapegrad.TensorSpec(shape, dtype), or tensors as "
                 f"examples. Entry {position} is {type(spec).__name__}."
@@ -180,7 +247,10 @@ def fitted_to(specs: Sequence[Any], args: Args) -> Args:
             f"The function's input_signature has {len(specs)} entries. Got {len(args)} arguments."
         )
     pairs = [pair for spec, arg in zip(specs, args) for pair in _pairs(spec, arg)]
-    fitted = [_fitted(spec, leaf, k) for k, (spec, leaf) in enumerate(pairs)]
+    fitted = [
+        spec.fitted(leaf, k) if isinstance(spec, TypeSpec) else _fitted(spec, leaf, k)
+        for k, (spec, leaf) in enumerate(pairs)
+    ]
     return tuple(nest.pack_sequence_as(list(specs), fitted))
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.device import current_device
 from tapegrad.core.values.dtypes import as_dtype
+from tapegrad.core.values.host import array_type
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, FileFormatError
+from tapegrad.errors import FileFormatError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body, Layout
 from tapegrad.program.saved.sizes import particular
@@ -81,7 +83,8 @@ def _place_of(tensors: Sequence[Any]) -> tuple[type, str]:
         while getattr(type(array), "is_recorded", False):
             array = array.array
         return type(array), backend_of(array).device_of(array)
-    raise ArgumentError("A saved program needs an input or a variable.")
+    # A program without inputs computes with its constants, on the device of new tensors.
+    return array_type(), current_device()
 
 
 class _Decoder:

@@ -23,6 +23,10 @@ from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general,
 
 _MOST_TRIALS = 40
 """So many combinations of lengths are tried for axes that only some lengths fit."""
+_SMALL_LENGTHS = 33
+"""Lengths below this one are tried for axes with a length that no variable has."""
+_HIGHEST_RANK = 4
+"""Functions of tensors without a shape are saved for ranks from 0 up to this one."""
 
 
 def encoded_function(
@@ -52,7 +56,8 @@ def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tu
         for axis, size in enumerate(spec.shape or ())
         if size is None and axis
     ]
-    choices = product([None, *lengths], repeat=len(unknown))
+    known = dict.fromkeys([*lengths, *range(1, _SMALL_LENGTHS)])
+    choices = product([None, *known], repeat=len(unknown))
     for chosen in islice(choices, 1, _MOST_TRIALS):
         sizes = dict(zip(unknown, chosen))
         count = iter(range(len(specs)))
@@ -65,6 +70,27 @@ def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tu
             return TensorSpec(shape, one.dtype, one.name)
 
         yield nest.map_structure(with_sizes, (args, kwargs))
+
+
+def with_ranks(call: tuple[Any, Any]) -> list[tuple[Any, Any]]:
+    """Return the arguments for each rank of specs without a shape, which all have equal ranks.
+
+    >>> [args[0].shape for args, _ in with_ranks(((TensorSpec(None),), {}))]
+    [(), (None,), (None, None), (None, None, None), (None, None, None, None)]
+    """
+    specs = [one for one in nest.flatten(call) if isinstance(one, TensorSpec)]
+    if all(spec.shape is not None for spec in specs):
+        return [call]
+
+    def ranked(one: Any, rank: int) -> Any:
+        if not isinstance(one, TensorSpec) or one.shape is not None:
+            return one
+        return TensorSpec([None] * rank, one.dtype, one.name)
+
+    return [
+        nest.map_structure(lambda one, rank=rank: ranked(one, rank), call)
+        for rank in range(_HIGHEST_RANK + 1)
+    ]
 
 
 def _encoded_function(
@@ -81,7 +107,7 @@ def _encoded_function(
         return _recorded(function, args, dict(kwargs), given, encoder, whose)
 
     try:
-        tree = _for_all_lengths(recorded, len(order))
+        tree = _for_all_lengths(recorded, len(order), encoder.lengths)
     except NotGeneralError:
         raise ArgumentError(
             f"{whose} cannot be saved for all lengths: recordings with other lengths make other "
@@ -96,16 +122,21 @@ def _encoded_function(
     }
 
 
-def _for_all_lengths(record: Callable[[tuple[int, ...]], Any], symbols: int) -> Any:
-    lengths = trial_lengths(symbols)
-    try:
-        return general([record(one) for one in lengths], lengths)
-    except ShapeError:
-        if not symbols:
-            raise
-    # An axis may have to be a multiple of a number.
-    lengths = trial_lengths(symbols, are_round=True)
-    return general([record(one) for one in lengths], lengths)
+def _for_all_lengths(
+    record: Callable[[tuple[int, ...]], Any], symbols: int, rows: Sequence[int]
+) -> Any:
+    """Return the program for all lengths, from the first set of lengths that it can be called with.
+
+    An axis may have to be a multiple of a number, or all elements make rows of one of `rows`.
+    """
+    sets = [trial_lengths(symbols)]
+    if symbols:
+        sets += [trial_lengths(symbols, are_round=True)]
+        sets += [trial_lengths(symbols, row=row) for row in rows]
+    for lengths in sets[:-1]:
+        with suppress(ShapeError):
+            return general([record(one) for one in lengths], lengths)
+    return general([record(one) for one in sets[-1]], sets[-1])
 
 
 def _symbols(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
@@ -164,11 +195,27 @@ def _recorded(
                 raise ArgumentError(
                     f"{whose} creates variables when it is called. Call it once before it is saved."
                 )
-            tree = encoder.graph(call.graph)
-            tree["result"] = encoder.encoded(_numbered(call._result, whose))
+            if not any(isinstance(one, Variable) for one in nest.flatten(call._result)):
+                tree = encoder.graph(call.graph)
+                tree["result"] = encoder.encoded(_numbered(call._result, whose))
+                return tree
         finally:
             call.let_go()
-    return tree
+    leaves = nest.flatten((new_args, new_kwargs))
+    given = iter([one.shape for one in leaves if isinstance(one, Tensor)])
+    return _recorded(_reading(function), args, kwargs, given, encoder, whose)
+
+
+def _reading(function: Function) -> Function:
+    """Return a function that returns the values of the variables that another one returns."""
+
+    def read(*args: Any, **kwargs: Any) -> Any:
+        found = function(*args, **kwargs)
+        return nest.map_structure(
+            lambda one: one.value() if isinstance(one, Variable) else one, found
+        )
+
+    return Function(read)
 
 
 def _numbered(result: Any, whose: str) -> Any:

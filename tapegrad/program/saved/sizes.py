@@ -16,27 +16,36 @@ import numpy as np
 
 from tapegrad.errors import FileFormatError, ShapeError
 
-MOST_SYMBOLS = 3
+MOST_SYMBOLS = 4
 _LARGEST_PART = 1024
-_LENGTHS = ((5, 7, 67), (200, 211, 223), (199, 210, 227))
+_LENGTHS = ((5, 7, 67), (200, 211, 223), (199, 210, 227), (2, 4, 3))
 """Two lengths for each symbol, and one for the check; loops over long axes are not unrolled."""
-_ROUND_LENGTHS = ((64, 128, 320), (256, 384, 512), (192, 448, 576))
+_ROUND_LENGTHS = ((64, 128, 320), (256, 384, 512), (192, 448, 576), (2, 4, 6))
 """Those for functions that divide an axis, e.g. into pairs."""
+_FACTORS = ((1, 2, 5), (3, 5, 7), (7, 11, 2), (2, 4, 3))
+"""Those for functions that make rows of a fixed length, as multiples of it and plain lengths."""
 
 
 class NotGeneralError(Exception):
     """Recordings for other lengths differ in more than numbers."""
 
 
-def trial_lengths(symbols: int, are_round: bool = False) -> list[tuple[int, ...]]:
+def trial_lengths(
+    symbols: int, are_round: bool = False, row: int | None = None
+) -> list[tuple[int, ...]]:
     """Return the lengths to record with; the last are for the check.
 
-    >>> trial_lengths(1)
-    [(5,), (7,), (67,)]
+    With `row`, the elements can be arranged in rows of this length.
+
+    >>> trial_lengths(1), trial_lengths(1, row=784)
+    ([(5,), (7,), (67,)], [(784,), (1568,), (3920,)])
     """
     if not symbols:
         return [()]
-    chosen = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
+    chosen: tuple[tuple[int, ...], ...] = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
+    if row is not None:
+        first, *others = _FACTORS[:symbols]
+        chosen = (tuple(row * n for n in first), *others)
     pairs = [lengths[:2] for lengths in chosen]
     return [*product(*pairs), tuple(lengths[2] for lengths in chosen)]
 
