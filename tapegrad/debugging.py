@@ -13,6 +13,7 @@ import numpy as np
 from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.core.number_checks import switch_number_checks as _switch_number_checks
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
@@ -54,6 +55,8 @@ __all__ = [
     "assert_that",
     "assert_type",
     "check_numerics",
+    "disable_check_numerics",
+    "enable_check_numerics",
     "get_log_device_placement",
     "is_numeric_tensor",
     "set_log_device_placement",
@@ -236,6 +239,33 @@ def check_numerics(tensor: Any, message: str) -> Any:
     tensor = to_tensor(tensor)
     assert_all_finite(tensor, message)
     return tensor
+
+
+_check_numerics = [False]
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """Raise from now on where NaN arises, as in a `debug.nan_sentinel()` block without an end.
+
+    The error names the file and line, the operation and the pass. The limits are accepted and
+    ignored.
+
+    >>> enable_check_numerics()
+    >>> disable_check_numerics()
+    """
+    if not _check_numerics[0]:
+        _check_numerics[0] = True
+        _switch_number_checks(True)
+
+
+def disable_check_numerics() -> None:
+    """End `enable_check_numerics`.
+
+    >>> disable_check_numerics()
+    """
+    if _check_numerics[0]:
+        _check_numerics[0] = False
+        _switch_number_checks(False)
 
 
 _log_placement = [False]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-SETTINGS = {"eager": False}
+from tapegrad.core.number_checks import is_checking_numbers, on_number_checks
+
+SETTINGS = {"eager": False, "slow": False}
+"""Whether functions run eagerly, and whether calls must not take the fast path."""
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -14,6 +17,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     >>> run_functions_eagerly(False)
     """
     SETTINGS["eager"] = bool(run_eagerly)
+    SETTINGS["slow"] = SETTINGS["eager"] or is_checking_numbers()
 
 
 def functions_run_eagerly() -> bool:
@@ -23,3 +27,10 @@ def functions_run_eagerly() -> bool:
     False
     """
     return SETTINGS["eager"]
+
+
+def _note_checks(on: bool) -> None:
+    SETTINGS["slow"] = SETTINGS["eager"] or on
+
+
+on_number_checks(_note_checks)

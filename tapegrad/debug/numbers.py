@@ -1,0 +1,35 @@
+"""`nan_sentinel`: raise where NaN arises, in eager code and inside compiled programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tapegrad.core.number_checks import forget_operations, switch_number_checks
+
+
+@contextmanager
+def nan_sentinel() -> Iterator[None]:
+    """Raise a NonFiniteError in the block where NaN arises; it names the line and the pass.
+
+    In eager code each operation is checked that makes NaN, and each gradient in a sweep; the error
+    for a gradient names the line of the forward pass. A `function` is recorded again, and its
+    compiled programs return flags with their results. A call raises before it assigns to variables
+    if a result is NaN or infinite, if a new value of a variable is NaN, or if NaN ends in a
+    decision, such as a comparison. Infinities and NaN that `where`, slices or masks keep out of the
+    results are allowed there. In eager code infinities are allowed.
+
+    >>> import tapegrad
+    >>> with nan_sentinel():
+    ...     try:
+    ...         tapegrad.constant(0.0) / tapegrad.constant(0.0)
+    ...     except tapegrad.errors.NonFiniteError as error:
+    ...         print(str(error).partition(" at ")[0], str(error).partition(": ")[2])
+    divide 1 of 1 elements are NaN. Its operands were finite.
+    """
+    switch_number_checks(True)
+    try:
+        yield
+    finally:
+        switch_number_checks(False)
+        forget_operations()
