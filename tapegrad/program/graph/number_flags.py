@@ -27,6 +27,12 @@ PROPAGATES = frozenset({
 })  # fmt: skip
 """Primitives whose result has NaN if an operand has it anywhere."""
 
+UPDATES = frozenset({
+    *("adagrad_update", "adam_update", "adamax_update", "momentum_update", "nadam_update"),
+    "rmsprop_update",
+})  # fmt: skip
+"""Primitives whose first result is computed from the others, and has NaN where one of them has."""
+
 ASKS = frozenset({"isnan", "isfinite", "isinf", "full_like", "live_with", "zero_with"})
 """Primitives that read no values, or ask whether they are finite."""
 
@@ -105,6 +111,8 @@ def _checks_of_variables(graph: Graph, checked: set[int]) -> dict[int, Check]:
     leading = set(checked)
     for call in reversed(graph.calls):
         for value in call.results:
+            if call.primitive.name in UPDATES and call.results[0].number in leading:
+                break
             if value.number in new and value.number not in leading and _can_be_infinite(value):
                 check = Check(value, "", new[value.number], allows_infinite=True)
                 found[value.number] = check
