@@ -45,7 +45,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
-from tapegrad.program.emit.sequences import arranged
+from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
@@ -117,14 +117,15 @@ class Program(Inspectable):
             [places[number] for number in in_place],
         )
         self._deferred = [*writers]
+        self._order: Arranged = [*range(len(self.steps))]
         if defers:
             # The variables that are overwritten come last; see `Replay`.
             ordered = sorted(graph.written.items(), key=lambda item: item[0] in in_place)
             whole = replace(graph, written=dict(ordered))
-            order = arranged(
+            self._order = arranged(
                 whole, self.steps, kernels, capabilities.sequences, writers, self._over
             )
-            self._run: Any = to_python(whole, self.steps, kernels, writers, order)
+            self._run: Any = to_python(whole, self.steps, kernels, writers, self._order)
             if writers:
                 self._run = capture.defer(self._run, positions[1])
         elif capture is None or count > MAX_UNCAPTURED:
