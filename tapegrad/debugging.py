@@ -13,7 +13,7 @@ import numpy as np
 from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.core.number_checks import switch_number_checks as _switch_number_checks
+from tapegrad.core.eager_hooks import switch_hook as _switch_hook
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ShapeError
@@ -255,7 +255,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     """
     if not _check_numerics[0]:
         _check_numerics[0] = True
-        _switch_number_checks(True)
+        _switch_hook("numbers", True)
 
 
 def disable_check_numerics() -> None:
@@ -265,7 +265,7 @@ def disable_check_numerics() -> None:
     """
     if _check_numerics[0]:
         _check_numerics[0] = False
-        _switch_number_checks(False)
+        _switch_hook("numbers", False)
 
 
 _log_placement = [False]

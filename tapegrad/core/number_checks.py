@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,33 +16,16 @@ import numpy as np
 
 from tapegrad.core.backend.registry import backend_of, find_backend
 from tapegrad.core.call_site import place_of, user_call
+from tapegrad.core.eager_hooks import is_hooked
 from tapegrad.core.recorder import Node, next_order
 
 MOST_NOTES = 200_000
 """How many operations a thread remembers at most; the oldest half is forgotten then."""
 
-_SWITCH = {"on": 0}
-_listeners: list[Callable[[bool], None]] = []
-
 
 def is_checking_numbers() -> bool:
     """Return whether the check is on."""
-    return _SWITCH["on"] > 0
-
-
-def switch_number_checks(on: bool) -> None:
-    """Switch the check on, or off after as many calls as have switched it on."""
-    before = is_checking_numbers()
-    _SWITCH["on"] = max(0, _SWITCH["on"] + (1 if on else -1))
-    after = is_checking_numbers()
-    if after is not before:
-        for listener in _listeners:
-            listener(after)
-
-
-def on_number_checks(listener: Callable[[bool], None]) -> None:
-    """Let a function be called with the new state whenever the check is switched."""
-    _listeners.append(listener)
+    return is_hooked("numbers")
 
 
 class _Notes(threading.local):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tapegrad.core.number_checks import forget_operations, switch_number_checks
+from tapegrad.core.eager_hooks import switch_hook
+from tapegrad.core.number_checks import forget_operations
 
 
 @contextmanager
@@ -27,9 +28,9 @@ def nan_sentinel() -> Iterator[None]:
     ...         print(str(error).partition(" at ")[0], str(error).partition(": ")[2])
     divide 1 of 1 elements are NaN. Its operands were finite.
     """
-    switch_number_checks(True)
+    switch_hook("numbers", True)
     try:
         yield
     finally:
-        switch_number_checks(False)
+        switch_hook("numbers", False)
         forget_operations()

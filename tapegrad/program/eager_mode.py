@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapegrad.core.number_checks import is_checking_numbers, on_number_checks
+from tapegrad.core.eager_hooks import is_hooked, on_hooks
 
 SETTINGS = {"eager": False, "slow": False}
 """Whether functions run eagerly, and whether calls must not take the fast path."""
@@ -17,7 +17,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     >>> run_functions_eagerly(False)
     """
     SETTINGS["eager"] = bool(run_eagerly)
-    SETTINGS["slow"] = SETTINGS["eager"] or is_checking_numbers()
+    _note_hooks()
 
 
 def functions_run_eagerly() -> bool:
@@ -29,8 +29,8 @@ def functions_run_eagerly() -> bool:
     return SETTINGS["eager"]
 
 
-def _note_checks(on: bool) -> None:
-    SETTINGS["slow"] = SETTINGS["eager"] or on
+def _note_hooks() -> None:
+    SETTINGS["slow"] = SETTINGS["eager"] or is_hooked("numbers")
 
 
-on_number_checks(_note_checks)
+on_hooks(_note_hooks)

@@ -39,6 +39,7 @@ from tapegrad.program.forward_backward import (
     NoProgram,
     record_forward_backward,
 )
+from tapegrad.program.inspect import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
 from tapegrad.program.loops.segments import within_budget
 from tapegrad.program.memory_budget import budget_warning

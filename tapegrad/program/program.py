@@ -117,15 +117,16 @@ class Program(Inspectable):
             [places[number] for number in in_place],
         )
         self._deferred = [*writers]
-        self._order: Arranged = [*range(len(self.steps))]
+        self.order: Arranged = [*range(len(self.steps))]
+        """The order of execution: positions of steps, and sequences of them."""
         if defers:
             # The variables that are overwritten come last; see `Replay`.
             ordered = sorted(graph.written.items(), key=lambda item: item[0] in in_place)
             whole = replace(graph, written=dict(ordered))
-            self._order = arranged(
+            self.order = arranged(
                 whole, self.steps, kernels, capabilities.sequences, writers, self._over
             )
-            self._run: Any = to_python(whole, self.steps, kernels, writers, self._order)
+            self._run: Any = to_python(whole, self.steps, kernels, writers, self.order)
             if writers:
                 self._run = capture.defer(self._run, positions[1])
         elif capture is None or count > MAX_UNCAPTURED:
@@ -152,6 +153,11 @@ class Program(Inspectable):
         written = sorted(self._written, key=lambda variable: variable.number in in_place)
         replaced = len(written) - len(in_place) if self._deferred else len(written)
         return Replay(self._run, self._variables, written, replaced, bool(self._deferred))
+
+    @property
+    def run(self) -> Any:
+        """What runs the steps; see `ProgramCapture` for that of a device."""
+        return self._run
 
     @property
     def plain_run(self) -> Run | None:

@@ -1,4 +1,7 @@
-"""Kernels that raise where an operation makes NaN, which eager code calls while the check is on."""
+"""Kernels that eager code calls while a switch of `eager_hooks` is on.
+
+They raise where an operation makes NaN, and note the lines that make arrays.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.eager_hooks import is_any_hooked, is_hooked
+from tapegrad.core.memory_trace import note_array
 from tapegrad.core.number_checks import (
     backward_node,
     is_checking_numbers,
@@ -28,7 +33,7 @@ MOVES = frozenset({
 
 
 class CheckedKernel:
-    """A kernel that notes the user's line, and raises if its result has NaN."""
+    """A kernel that notes the user's line, and raises if its result has NaN and that is checked."""
 
     __slots__ = ("kernel", "name")
 
@@ -39,9 +44,13 @@ class CheckedKernel:
     def __call__(self, *operands: Any, **params: Any) -> Any:
         result = self.kernel(*operands, **params)
         # Rules may compute NaN and leave it out afterwards, so the sweep checks their results.
-        if backward_node() is not None:
-            return result
+        checks = is_checking_numbers() and backward_node() is None
         site, function = origin_of_call()
+        if is_hooked("memory"):
+            for part in result if isinstance(result, tuple | list) else (result,):
+                note_array(part, site)
+        if not checks:
+            return result
         note_operation(site, function)
         if self.name not in MOVES and not _is_meant(function, operands):
             for part in result if isinstance(result, tuple | list) else (result,):
@@ -57,7 +66,7 @@ class CheckedKernel:
 
 
 def _is_meant(function: str, operands: tuple[Any, ...]) -> bool:
-    """Whether NaN is meant: a Python number is NaN, or the function is there for arrays with NaN."""
+    """Whether NaN is meant: a number is not finite, or the function is for arrays with NaN."""
     has_number = any(type(x) is float and not math.isfinite(x) for x in operands)
     return has_number or function.startswith("nan")
 
@@ -79,7 +88,7 @@ def _operands(places: list[str]) -> str:
 
 
 def eager_kernel(name: str, array_type: type, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what eager code calls for a kernel: itself, or a check of it if that is on."""
-    if not is_checking_numbers() or capabilities_of(array_type).adoption is not None:
+    """Return what eager code calls for a kernel: itself, or a checked one if a switch is on."""
+    if not is_any_hooked() or capabilities_of(array_type).adoption is not None:
         return kernel
     return CheckedKernel(name, kernel)

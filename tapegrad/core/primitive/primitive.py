@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 
 from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.eager_hooks import on_hooks
 from tapegrad.core.exact_key import exact_key
-from tapegrad.core.number_checks import on_number_checks
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.checked_kernel import CheckedKernel, eager_kernel
 from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
@@ -265,7 +265,7 @@ class Primitive:
         return found.kernel if type(found) is CheckedKernel else found
 
     def switch_checks(self) -> None:
-        """Let eager code call other kernels, after the check of numbers was switched."""
+        """Let eager code call other kernels, after a switch of `eager_hooks` has changed."""
         self._fast_by_params.clear()
         for table in self.bound_kernels.values():
             table.clear()
@@ -298,12 +298,12 @@ class Primitive:
         return kernel  # type: ignore[no-any-return]
 
 
-def _switch_checks(on: bool) -> None:
+def _switch_checks() -> None:
     for primitive in [*PRIMITIVES.values()]:
         primitive.switch_checks()
 
 
-on_number_checks(_switch_checks)
+on_hooks(_switch_checks)
 
 bind = Primitive.__call__
 

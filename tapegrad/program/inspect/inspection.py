@@ -136,7 +136,7 @@ class Inspectable(ABC):
 
     def _described(self) -> Described:
         names = ["" if v.name == _UNNAMED else v.name for v in self._variables]
-        return Described(self.graph, self.steps, self._summary(), names, self._over, self._order)
+        return Described(self.graph, self.steps, self._summary(), names, self._over, self.order)
 
     def _summary(self) -> str:
         loops = sum(isinstance(step, CompiledLoop) for step in self.steps)

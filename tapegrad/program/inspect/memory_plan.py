@@ -50,9 +50,10 @@ class MemoryPlan:
     run_peak: int = 0
     """The predicted peak of one run: all that it takes beside inputs, variables and constants.
 
-    Steps that run as a sequence keep a block of memory between calls. The arrays of other values
-    live from the step that makes them to the last one that reads them. What kernels of NumPy and
-    BLAS take for themselves is not in it.
+    Steps that run as a sequence keep a block of memory between calls, and so do large results of
+    loops, which the caller is assumed to drop before the next call. The arrays of other values live
+    from the step that makes them to the last one that reads them. What kernels of NumPy and BLAS
+    take for themselves is not in it.
     """
 
     @property
@@ -144,12 +145,13 @@ def _run_peak(program: Described, homes: dict[int, int]) -> int:
     last: dict[int, int] = {}
     for place, item in enumerate(order):
         step = steps[item] if isinstance(item, int) else item
+        reused = _reused(step)
         for value in (*step.reads, *step.results):
             home = homes.get(value.number, value.number)
             last[home] = len(order) if home in kept else place
         for value in step.results:
             if homes.get(value.number, value.number) == value.number and value.number not in given:
-                made[value.number] = (value.nbytes, place)
+                made[value.number] = (value.nbytes, 0 if value.number in reused else place)
     blocks = sum(item.memory for item in order if isinstance(item, NativeSequence))
     live = [
         sum([size for n, (size, first) in made.items() if first <= place <= last[n]])
@@ -157,6 +159,12 @@ def _run_peak(program: Described, homes: dict[int, int]) -> int:
         for place, item in enumerate(order)
     ]
     return blocks + max(live, default=0)
+
+
+def _reused(step: Step | NativeSequence) -> set[int]:
+    """Return the results whose arrays are kept for the next call, so that they are always there."""
+    sources = () if isinstance(step, Call) else step.sources
+    return {value.number for value, source in zip(step.results, sources) if source is not None}
 
 
 def _inside(step: Step) -> int:

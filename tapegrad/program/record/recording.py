@@ -21,6 +21,7 @@ from tapegrad.core.backend.protocol import Array, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
 from tapegrad.core.call_site import call_site, module_of, user_call
 from tapegrad.core.commit import set_recording_check, store
+from tapegrad.core.memory_trace import owner_of
 from tapegrad.core.number_checks import origin_of_call, origin_of_recorded_call
 from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
@@ -105,19 +106,8 @@ def _is_read_by_user() -> bool:
 
 def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     """Whether a result shares memory with an operand."""
-    owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any([id(_owner(result)) in owners for result in results])
-
-
-def _owner(array: Any) -> Any:
-    """Return the owner of an array's memory: a device allocation, or the base array."""
-    if (type(array) is np.ndarray and array.base is None) or isinstance(array, np.generic):
-        return array  # most arrays; a NumPy scalar shares no memory
-    if not isinstance(array, np.ndarray):
-        return getattr(getattr(array, "data", None), "mem", array)
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
+    owners = {id(owner_of(operand)) for operand in operands if type(operand) not in NUMBERS}
+    return any([id(owner_of(result)) in owners for result in results])
 
 
 _LEAKED = (
