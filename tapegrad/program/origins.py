@@ -41,7 +41,8 @@ class Origin:
             verb = f"made {made} in the forward pass"
         text = f"{self._operation()} {verb}{where}: {self.share}."
         if self.before is not None and self.before.call is not None:
-            text += f" Before that, {self.before._operation(False)} made infinities."
+            verb = "was infinite" if self.before.call.is_backward else "made infinities"
+            text += f" Before that, {self.before._operation(False)} {verb}."
         return text
 
     def _operation(self, starts: bool = True) -> str:
