@@ -10,7 +10,7 @@ from typing import Any
 
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
 from tapegrad.core.memory_trace import owner_of, site_of
-from tapegrad.core.out_of_memory import arrays_in, readable
+from tapegrad.core.out_of_memory import arrays_in, readable, set_report
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import live_variables
@@ -96,3 +96,6 @@ def largest_holders(device: str, most: int = 5) -> str:
     hint = " Inside debug.trace_memory(), lines of eager code are known."
     is_unknown = any(holder.where == UNKNOWN for holder in found)
     return f"The largest holders of memory are: {shown}.{hint if is_unknown else ''}"
+
+
+set_report(largest_holders)

@@ -32,6 +32,15 @@ def set_retry(retry: Retry | None) -> Retry | None:
     return old
 
 
+_report: Callable[[str], str] | None = None
+
+
+def set_report(report: Callable[[str], str]) -> None:
+    """Set the function that returns a sentence about what holds the memory of a device."""
+    global _report
+    _report = report
+
+
 def attempt(
     what: str,
     function: Callable[..., Any],
@@ -99,11 +108,8 @@ def recover_on(
 
 
 def _largest_holders(device: str) -> str:
-    # Imported here because it is only needed when memory runs out.
-    from tapegrad.core.memory_holders import largest_holders
-
     try:
-        return largest_holders(device)
+        return "" if _report is None else _report(device)
     except MemoryError:  # there is no room on the host, either
         return ""
 

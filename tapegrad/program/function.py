@@ -22,6 +22,7 @@ from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.shared import mark_views
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.program import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.building import is_waiting
@@ -39,7 +40,6 @@ from tapegrad.program.forward_backward import (
     NoProgram,
     record_forward_backward,
 )
-from tapegrad.program.inspect import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
 from tapegrad.program.loops.segments import within_budget
 from tapegrad.program.memory_budget import budget_warning

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+from tapegrad.core import memory_holders  # noqa: F401  # lets errors say what holds memory
 from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
 from tapegrad.core.eager_hooks import on_hooks
