@@ -210,6 +210,27 @@ def test_no_variable_changes_if_a_new_value_is_nan() -> None:
     assert int(count) == 1
 
 
+@pytest.mark.parametrize("place", [(0, 0), (17, 130), (299, 410)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_one_nan_in_a_large_array_is_seen(place: tuple[int, int], dtype: str) -> None:
+    state = tf.Variable(np.ones((300, 411), dtype), name="state")
+
+    @tf.function
+    def step(x: Any) -> Any:
+        state.assign(state * 0.5 - x * x)
+        return tf.shape(x)
+
+    x = np.ones((300, 411), dtype)
+    with tf.debug.nan_sentinel():
+        step(tf.constant(x))
+        before = state.numpy().copy()
+        x[place] = np.nan
+        message = message_of(step, tf.constant(x))
+
+    assert message.startswith("Input 0 of the program had NaN before the call.")
+    np.testing.assert_array_equal(state.numpy(), before)
+
+
 def test_a_nan_that_was_given_is_named() -> None:
     w = tf.Variable([np.nan], name="bad")
     read = tf.function(lambda x: x + w)

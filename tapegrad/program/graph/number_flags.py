@@ -2,7 +2,7 @@
 
 NaN goes through arithmetic, so that few values need a flag: the results, the new values of
 variables, and values that end in a decision, such as a comparison, and reach no result. A flag is
-the largest absolute value of an array. It is computed by calls of the graph, which fusion joins
+the largest value of an array. It is computed by calls of the graph, which fusion joins
 with the loops around them on every backend. Values that a `where` or a slice leaves out of the
 results do not count.
 """
@@ -55,7 +55,7 @@ class FlaggedGraph:
     """A graph that assigns to no variable: it returns their new values and the flags, too.
 
     Its outputs are those of `source`, the new values of its variables, and one array of flags per
-    entry of `checks`, because the values of a program may lie on several devices.
+    entry of `checks`: one for each dtype and device. A cast of flags would be more work for loops.
     """
 
     source: Graph
@@ -67,10 +67,10 @@ def flagged(graph: Graph, results: int) -> FlaggedGraph:
     """Return a pruned graph with flags; its first `results` outputs are results for the user."""
     writer = _Flags(graph)
     checks = _checks(graph, results)
-    groups: dict[tuple[type, str], list[Check]] = {}
+    groups: dict[tuple[type, str, Any], list[Check]] = {}
     for check in checks:
-        key = writer.makers[check.value.number].array_type, check.value.device
-        groups.setdefault(key, []).append(check)
+        kind = writer.makers[check.value.number].array_type
+        groups.setdefault((kind, check.value.device, _real(check.value)), []).append(check)
     flags = [writer.stacked(group) for group in groups.values()]
     changed = replace(
         graph,
@@ -139,6 +139,11 @@ def _leading_to(ends: set[int], calls: Sequence[Call]) -> set[int]:
     return found
 
 
+def _real(value: Value) -> Any:
+    """Return the dtype of absolute values."""
+    return np.dtype(value.dtype.char.lower()) if value.dtype.kind == "c" else value.dtype
+
+
 class _Flags:
     """Writes the calls that compute flags."""
 
@@ -150,21 +155,20 @@ class _Flags:
         self.calls: list[Call] = []
 
     def stacked(self, checks: Sequence[Check]) -> Value:
-        """Return the flags of values on one device, as one array."""
-        flags = [self._flag(check.value) for check in checks]
+        """Return the flags of values of one dtype on one device, as one array."""
+        flags = [self._flag(check.value, check.allows_infinite) for check in checks]
         shape = (len(flags),)
         return self._add("stack", tuple(flags), {"axis": 0}, shape, flags[0].dtype, checks[0].value)
 
-    def _flag(self, value: Value) -> Value:
-        kind = np.dtype(value.dtype.char.lower()) if value.dtype.kind == "c" else value.dtype
-        found = self._add("abs", (value,), {}, value.shape, kind, value)
+    def _flag(self, value: Value, allows_infinite: bool) -> Value:
+        kind, found = _real(value), value
+        # A maximum is NaN if an element is, and misses only infinities below zero.
+        if value.dtype != kind or (value.shape and not allows_infinite):
+            found = self._add("abs", (value,), {}, value.shape, kind, value)
         if value.shape:
             params = {"axis": tuple(range(len(value.shape))), "keepdims": False}
             found = self._add("max", (found,), params, (), kind, value)
-        wide = np.dtype(np.float64)
-        return (
-            found if kind == wide else self._add("cast", (found,), {"dtype": wide}, (), wide, value)
-        )
+        return found
 
     def _add(
         self,
