@@ -28,6 +28,10 @@ def is_checking_numbers() -> bool:
     return is_hooked("numbers")
 
 
+NEAR = 64
+"""By how much the order of a node exceeds that of its note at most; others were made elsewhere."""
+
+
 class _Notes(threading.local):
     def __init__(self) -> None:
         self.node: Node | None = None
@@ -62,7 +66,8 @@ def note_operation(site: str, function: str) -> None:
 def origin_of_node(node: Node) -> tuple[str, str]:
     """Return the line and the public function that led to a node, ("", "") if that is unknown."""
     place = bisect_left(_notes.orders, node.order)
-    return _notes.origins[place - 1] if place else ("", "")
+    is_known = place > 0 and node.order - _notes.orders[place - 1] <= NEAR
+    return _notes.origins[place - 1] if is_known else ("", "")
 
 
 def origin_of_recorded_call() -> tuple[str, str, bool]:
