@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.memory_trace import note_array, site_of
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 
 SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
@@ -65,6 +67,36 @@ def test_arrays_that_died_are_not_counted_and_lines_outlive_the_block() -> None:
     assert held == {(place_of("kept"), "tensors"): (MIB, 1)}
     del kept
     assert held_here() == {}
+
+
+class Allocation:
+    """Memory without weak references, as CuPy's."""
+
+    __slots__ = ("size",)
+
+
+class Part:
+    """An array of a device: a part of an allocation."""
+
+    def __init__(self, allocation: Allocation) -> None:
+        self.data = SimpleNamespace(mem=allocation)
+
+
+def test_views_in_memory_without_weak_references_have_the_line_of_the_first_array() -> None:
+    allocation, other = Allocation(), Allocation()
+    with tf.debug.trace_memory():
+        whole, alone = Part(allocation), Part(other)
+        note_array(whole, "first.py:1")
+        view, unnoted = Part(allocation), Part(allocation)
+        note_array(view, "second.py:2")
+        note_array(alone, "third.py:3")
+
+    assert [site_of(x) for x in (whole, view, unnoted)] == ["first.py:1"] * 3
+    del whole
+    assert site_of(view) == "first.py:1"
+    assert site_of(alone) == "third.py:3"
+    del alone
+    assert site_of(Part(other)) == ""
 
 
 def test_without_a_trace_variables_have_their_name() -> None:
