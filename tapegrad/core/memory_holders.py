@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
@@ -24,15 +23,16 @@ SOURCES: list[Callable[[str], Iterable[Held]]] = []
 UNKNOWN = "an unknown line"
 
 
-@dataclass(frozen=True)
+# Not a dataclass, whose code is generated at import.
 class Holder:
     """Arrays of one kind that one line of the user's code made."""
 
-    where: str
-    """The file and line, or the name of a variable, or "an unknown line"."""
-    what: str
-    bytes: int
-    count: int
+    def __init__(self, where: str, what: str, size: int, count: int) -> None:
+        self.where = where
+        """The file and line, or the name of a variable, or "an unknown line"."""
+        self.what = what
+        self.bytes = size
+        self.count = count
 
     def __str__(self) -> str:
         held = f"{readable(self.bytes)} in {self.count} array{'' if self.count == 1 else 's'}"
