@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
-    from tapegrad.debug.memory import memory_info, reset_peak_memory
+    from tapegrad.debug.memory_use import memory_info, reset_peak_memory
     from tapegrad.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
     from tapegrad.keras import initializers, metrics
     from tapegrad.keras.initializers import (

@@ -132,9 +132,6 @@ RULES = {
     "data.experimental.dense_to_*": _RAGGED,
     "data.experimental.*": _METHOD,
     "debugging.experimental": "Use tapegrad.debugging.check_numerics.",
-    "debugging.*check_numerics": (
-        "Use tapegrad.debugging.check_numerics on tensors, or keras.callbacks.TerminateOnNaN."
-    ),
     "debugging.*traceback*": "Tracebacks are always complete.",
     "debugging.*log_device_placement": "Tensors have an attribute `device`.",
     "dtypes.experimental": _SMALL_NUMBERS,

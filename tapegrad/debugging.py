@@ -13,9 +13,10 @@ import numpy as np
 from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.core.eager_hooks import switch_hook as _switch_hook
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, NonFiniteError, ShapeError
 from tapegrad.kind_assertions import (
     assert_integer,
     assert_proper_iterable,
@@ -54,6 +55,8 @@ __all__ = [
     "assert_that",
     "assert_type",
     "check_numerics",
+    "disable_check_numerics",
+    "enable_check_numerics",
     "get_log_device_placement",
     "is_numeric_tensor",
     "set_log_device_placement",
@@ -66,7 +69,10 @@ Test = Callable[..., Any]
 class _Check:
     """Raises unless a test holds for all elements."""
 
-    def __init__(self, test: Test, wanted: str, message: str | None) -> None:
+    def __init__(
+        self, test: Test, wanted: str, message: str | None, error: type[Exception]
+    ) -> None:
+        self._error = error
         self._test = test
         self._wanted = wanted
         self._message = message
@@ -81,15 +87,21 @@ class _Check:
         if wrong.any():
             shown = " and ".join(str(value[wrong][:3].tolist()) for value in holds[1:])
             reason = f"{self._message}. " if self._message else ""
-            raise ArgumentError(
+            raise self._error(
                 f"{reason}The assertion at {self._place} requires {self._wanted}. "
                 f"{int(wrong.sum())} of {wrong.size} elements fail, such as {shown}."
             )
 
 
-def _check(test: Test, wanted: str, message: str | None, *values: Any) -> None:
+def _check(
+    test: Test,
+    wanted: str,
+    message: str | None,
+    *values: Any,
+    error: type[Exception] = ArgumentError,
+) -> None:
     tensors = [value if isinstance(value, Variable) else to_tensor(value) for value in values]
-    act(_Check(test, wanted, message), tensors, "an assertion")
+    act(_Check(test, wanted, message, error), tensors, "an assertion")
 
 
 def assert_that(condition: Any, message: str | None = None) -> None:
@@ -220,15 +232,15 @@ def assert_non_positive(x: Any, message: str | None = None) -> None:
 
 
 def assert_all_finite(x: Any, message: str | None = None) -> None:
-    """Raise if an element is infinite or NaN.
+    """Raise a NonFiniteError if an element is infinite or NaN.
 
     >>> assert_all_finite([0.0])
     """
-    _check(np.isfinite, "finite values", message, x)
+    _check(np.isfinite, "finite values", message, x, error=NonFiniteError)
 
 
 def check_numerics(tensor: Any, message: str) -> Any:
-    """Return the tensor, or raise if an element is infinite or NaN.
+    """Return the tensor, or raise a NonFiniteError if an element is infinite or NaN.
 
     >>> float(check_numerics(2.0, "the loss"))
     2.0
@@ -236,6 +248,33 @@ def check_numerics(tensor: Any, message: str) -> Any:
     tensor = to_tensor(tensor)
     assert_all_finite(tensor, message)
     return tensor
+
+
+_check_numerics = [False]
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """Raise from now on where NaN arises, as in a `debug.nan_sentinel()` block without an end.
+
+    The error names the file and line, the operation and the pass. The limits are accepted and
+    ignored.
+
+    >>> enable_check_numerics()
+    >>> disable_check_numerics()
+    """
+    if not _check_numerics[0]:
+        _check_numerics[0] = True
+        _switch_hook("numbers", True)
+
+
+def disable_check_numerics() -> None:
+    """End `enable_check_numerics`.
+
+    >>> disable_check_numerics()
+    """
+    if _check_numerics[0]:
+        _check_numerics[0] = False
+        _switch_hook("numbers", False)
 
 
 _log_placement = [False]

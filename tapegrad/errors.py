@@ -7,6 +7,7 @@
     │   │   └── MaskError (also ShapeError)   a mask of the wrong shape
     │   ├── OutOfRangeError (OverflowError)   a number too large, the end of a dataset
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
+    │   ├── NonFiniteError (FloatingPointError) NaN or an infinity where the check of numbers is on
     │   ├── FileFormatError                   a file that is damaged, hostile or of another kind
     │   └── DeviceError                       unknown or mixed devices
     ├── ArgumentTypeError (TypeError)         a value of the wrong type
@@ -69,6 +70,10 @@ class OutOfRangeError(ArgumentError, OverflowError):
 
 class ZeroDivisorError(ArgumentError, ZeroDivisionError):
     """A divisor is 0: a number of parts or a sum of weights."""
+
+
+class NonFiniteError(ArgumentError, FloatingPointError):
+    """A value is NaN or infinite, found by `debug.nan_sentinel` or `debugging.check_numerics`."""
 
 
 class FileFormatError(ArgumentError):

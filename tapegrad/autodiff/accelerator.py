@@ -15,6 +15,7 @@ from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents, input_cotangents
 from tapegrad.core.backend.capabilities import Adoption
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
@@ -145,4 +146,6 @@ def make_accelerator(plan: Plan, cotangents: Cotangents, on_tensors: bool) -> Ac
         if adoption is not None:
             plain = PlainAccelerator(plan, cotangents)
             return _AdoptingAccelerator(plain, adoption, cotangent)
-    return _make_for_arrays(plan, cotangents)
+    # A faster one adds to the table itself, where a check would not see what the rules return.
+    make = _make_plain if is_checking_numbers() else _make_for_arrays
+    return make(plan, cotangents)

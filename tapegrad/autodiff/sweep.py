@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
+from tapegrad.autodiff.checked_sweep import CheckingAccelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
+from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, call_with_stack
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -50,6 +52,8 @@ class Sweep:
             return
         plan = self._plan
         accelerator = make_accelerator(plan, cotangents, on_tensors)
+        if is_checking_numbers():
+            accelerator = CheckingAccelerator(accelerator)
         pull_back, accumulate = accelerator.pull_back, accelerator.accumulate
         kept = [node for node in plan.sources if node.primitive is not None]
         take, releases = cotangents.pop, self._release

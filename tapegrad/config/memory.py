@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tapegrad.config.devices import PhysicalDevice, device_name
 from tapegrad.core.values.device import backend_for, divide_device
-from tapegrad.debug.memory import memory_info, reset_peak_memory
+from tapegrad.debug.memory_use import memory_info, reset_peak_memory
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 
 _MEGABYTE = 2**20

@@ -32,6 +32,15 @@ def set_retry(retry: Retry | None) -> Retry | None:
     return old
 
 
+_report: Callable[[str], str] | None = None
+
+
+def set_report(report: Callable[[str], str]) -> None:
+    """Set the function that returns a sentence about what holds the memory of a device."""
+    global _report
+    _report = report
+
+
 def attempt(
     what: str,
     function: Callable[..., Any],
@@ -92,9 +101,17 @@ def recover_on(
             f"{what} ran out of memory on {device}: {str(last).rstrip('.') or 'no room is left'}.",
             "" if used is None else f"{readable(used)} are in use there.",
             f"The tape keeps {readable(kept)} for the gradient." if kept else "",
+            _largest_holders(device),
             _REMEDY,
         ]
         raise OutOfMemoryError(" ".join(part for part in parts if part)) from last
+
+
+def _largest_holders(device: str) -> str:
+    try:
+        return "" if _report is None else _report(device)
+    except MemoryError:  # there is no room on the host, either
+        return ""
 
 
 def kept_bytes(nodes: Iterable[Node | None]) -> int:
@@ -107,16 +124,17 @@ def kept_bytes(nodes: Iterable[Node | None]) -> int:
         if node in seen:
             continue
         seen.add(node)
-        for array in _arrays_in(node.saved):
+        for array in arrays_in(node.saved):
             itemsize = backend_of(array).dtype_of(array).itemsize
             sizes[id(array)] = math.prod(array.shape) * itemsize
         waiting.extend(source for source in node.inputs if source is not None)
     return sum(sizes.values())
 
 
-def _arrays_in(saved: Any) -> list[Array]:
+def arrays_in(saved: Any) -> list[Array]:
+    """Return the arrays in what a node has saved."""
     if isinstance(saved, tuple | list):
-        return [array for part in saved for array in _arrays_in(part)]
+        return [array for part in saved for array in arrays_in(part)]
     return [saved] if find_backend(type(saved)) is not None else []
 
 

@@ -1,17 +1,23 @@
-"""Debugging tools: values that leave the tape, copies to the host, memory use, bad indices."""
+"""Debugging tools: NaN, values that leave the tape, copies to the host, memory, bad indices."""
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.debug.exits import tape_exits
 from tapegrad.debug.indices import check_indices
-from tapegrad.debug.memory import memory_info, reset_peak_memory
+from tapegrad.debug.memory_lines import MemoryReport, memory, trace_memory
+from tapegrad.debug.memory_use import memory_info, reset_peak_memory
+from tapegrad.debug.numbers import nan_sentinel
 from tapegrad.debug.transfers import Transfers, transfers
 
 __all__ = [
+    "MemoryReport",
     "Transfers",
     "check_indices",
+    "memory",
     "memory_info",
+    "nan_sentinel",
     "reset_peak_memory",
     "tape_exits",
+    "trace_memory",
     "transfers",
 ]
 

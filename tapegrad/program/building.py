@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,8 +19,10 @@ from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.background import Job, foreground, wait_for_jobs
 from tapegrad.core.determinism import is_op_determinism_enabled
 from tapegrad.core.gc_pause import gc_paused
+from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.graph.graph import Graph
+from tapegrad.program.graph.number_flags import FlaggedGraph, flagged
 from tapegrad.program.program import Program, check_recorded, program_of
 from tapegrad.program.progress import Progress
 from tapegrad.program.unfused import Unfused, pruned
@@ -79,6 +82,7 @@ class _Source(NamedTuple):
     graph: Graph
     variables: Mapping[int, Variable]
     budget: int | None
+    checked: FlaggedGraph | None
 
 
 def _built(reference: weakref.ref[Building]) -> Program | None:
@@ -93,11 +97,25 @@ class Building:
     """
 
     def __init__(
-        self, graph: Graph, variables: Mapping[int, Variable], name: str, budget: int | None = None
+        self,
+        graph: Graph,
+        variables: Mapping[int, Variable],
+        name: str,
+        budget: int | None = None,
+        results: int | None = None,
     ) -> None:
+        """Take what the program is built from.
+
+        If numbers are checked, the first `results` outputs are, by default all of them.
+        """
         with gc_paused:
             self.recorded = pruned(graph)
         """The recorded calls that are needed, for the variables and the kinds of results."""
+        self._checked: FlaggedGraph | None = None
+        if is_checking_numbers():
+            count = len(graph.outputs) if results is None else results
+            self._checked = flagged(self.recorded, count)
+            graph = replace(self._checked.graph, obstacle=graph.obstacle)
         self._variables = {number: variables[number] for number in self.recorded.variables}
         self._unfused: Unfused | None = None
         self._name = name
@@ -106,7 +124,7 @@ class Building:
 
         It is a weak reference, since a function refers to its programs.
         """
-        self._source: _Source | None = _Source(graph, variables, budget)
+        self._source: _Source | None = _Source(graph, variables, budget, self._checked)
         # A weak reference: what is dropped before its turn need not be built.
         self._job = Job(partial(_built, weakref.ref(self)))
         self.is_started = False
@@ -184,7 +202,9 @@ class Building:
         """Return the program, or for good the unfused form if the program could not be built."""
         self._source = None
         if self._job.result is not None:
-            self.recorded, self._unfused = self._job.result.recorded, None
+            self._unfused = None
+            if self._checked is None:
+                self.recorded = self._job.result.recorded
             return self._job.result
         report, self.report = self.report(), _nothing
         if report is not None and isinstance(self._job.error, Exception):
@@ -197,7 +217,7 @@ class Building:
         found = self._unfused
         if found is None:
             with gc_paused:  # most of what is made is kept
-                found = self._unfused = Unfused(self.recorded, self._variables)
+                found = self._unfused = Unfused(self.recorded, self._variables, self._checked)
         return found
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:

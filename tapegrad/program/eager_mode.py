@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-SETTINGS = {"eager": False}
+from tapegrad.core.eager_hooks import is_hooked, on_hooks
+
+SETTINGS = {"eager": False, "slow": False}
+"""Whether functions run eagerly, and whether calls must not take the fast path."""
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -14,6 +17,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     >>> run_functions_eagerly(False)
     """
     SETTINGS["eager"] = bool(run_eagerly)
+    _note_hooks()
 
 
 def functions_run_eagerly() -> bool:
@@ -23,3 +27,10 @@ def functions_run_eagerly() -> bool:
     False
     """
     return SETTINGS["eager"]
+
+
+def _note_hooks() -> None:
+    SETTINGS["slow"] = SETTINGS["eager"] or is_hooked("numbers")
+
+
+on_hooks(_note_hooks)

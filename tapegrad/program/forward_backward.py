@@ -323,7 +323,8 @@ def programs_of(
     first.whole, first.both = whole, both
     try:
         guards = guards or Guards(recording)
-        entry = Entry(Building(split.forward, variables, name), result, flat, variables, guards)
+        building = Building(split.forward, variables, name, results=len(outputs))
+        entry = Entry(building, result, flat, variables, guards)
         backward = None
         if pulled is not None:
             backward = split.backward_program(pulled, list(flags), entry.variables, name)

@@ -22,11 +22,14 @@ from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.values import nest
 from tapegrad.core.values.shared import mark_views
 from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.program import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
 from tapegrad.program.building import is_waiting
+from tapegrad.program.checked_twin import checked_twin
 from tapegrad.program.concrete import ConcreteFunction
 from tapegrad.program.eager_mode import SETTINGS
+from tapegrad.program.eager_reasons import reason_to_run_eagerly
 from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
 from tapegrad.program.families.families import Families
 from tapegrad.program.forward_backward import (
@@ -45,7 +48,6 @@ from tapegrad.program.outer_tape import (
     OneCall,
     Pullback,
     TrackedOperands,
-    only_tapes,
     tracked_flags,
 )
 from tapegrad.program.program import Program
@@ -176,7 +178,7 @@ class Function:
         if (
             not self._takes_short_way
             or kwargs
-            or SETTINGS["eager"]
+            or SETTINGS["slow"]
             or active_stack().tokens
             or current_recording() is not None
             or current_frame() is not None
@@ -200,11 +202,13 @@ class Function:
 
     def _call(self, args: Args, kwargs: Kwargs) -> Any:
         """Replay or record the call, or run the Python code if neither is possible."""
+        if SETTINGS["slow"] and (twin := checked_twin(self)) is not None:
+            return twin._call(args, kwargs)
         if kwargs:
             args, kwargs = self._parameters.by_position(args, kwargs)
         if self._specs is not None:
             args = fitted_to(self._specs, args)
-        reason = self._reason_to_run_eagerly()
+        reason = reason_to_run_eagerly(self._eager)
         if reason:
             return self._run_eagerly(reason, args, kwargs)
         leaves = flatten_call(args, kwargs)
@@ -242,18 +246,6 @@ class Function:
     def _run_eagerly(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
         self._history.note_eager(reason)
         return self.python_function(*args, **kwargs)
-
-    def _reason_to_run_eagerly(self) -> str:
-        """Why the Python code runs: eager mode, or an outer recorder must see every operation."""
-        if self._eager:
-            return "it was made with jit_compile=False"
-        if SETTINGS["eager"]:
-            return "run_functions_eagerly(True) was called"
-        if current_recording() is not None:
-            return "it became part of another recording"
-        if current_frame() is not None or not only_tapes(active_stack()):
-            return "vmap or a forward mode was active"
-        return ""
 
     def _call_under_tapes(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Call under active tapes, which record it as one operation."""
@@ -351,6 +343,8 @@ class Function:
           %3:float32[2] = slice(%2:float32[3], index=(slice(1, 3, 1),))
         outputs: %3:float32[2]
         """
+        if (twin := checked_twin(self)) is not None:
+            return twin.program(*args, **kwargs)  # type: ignore[no-any-return]
         key, *_ = self._key_of_call(args, kwargs)
         entry = self._entries.find(key) or self._first.find(key)
         if entry is None:
@@ -373,8 +367,10 @@ class Function:
         >>> len(program.graph.calls), int(count)
         (2, 0)
         """
+        if (twin := checked_twin(self)) is not None:
+            return twin.compile(*args, **kwargs)  # type: ignore[no-any-return]
         key, leaves, args, kwargs = self._key_of_call(args, kwargs)
-        reason = self._reason_to_run_eagerly() or self._eager_keys.get(key, "")
+        reason = reason_to_run_eagerly(self._eager) or self._eager_keys.get(key, "")
         if reason:
             raise ArgumentError(
                 f"The function {self._name!r} runs eagerly and cannot be compiled: {reason}."

@@ -14,7 +14,9 @@ from typing import Any
 from tapegrad.autodiff.custom_gradient import VariableLog
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.backend.registry import backend_of
+from tapegrad.core.call_site import call_site
 from tapegrad.core.commit import call_with_arrays
+from tapegrad.core.number_checks import is_checking_numbers, note_operation
 from tapegrad.core.primitive.primitive import INTERPRETERS, record_many
 from tapegrad.core.recorder import Node, Stack, active_stack, common_tokens
 from tapegrad.core.values import nest
@@ -77,6 +79,8 @@ class TrackedOperands:
 
     def record(self, call: OneCall, result: Any, rest: list[Any]) -> Any:
         """Attach nodes to the tensors of the result; the tapes save the arrays of `rest`."""
+        if is_checking_numbers():
+            note_operation(call_site(), call.name)
         made = tuple(leaf for leaf in nest.flatten(result) if type(leaf) is Tensor)
         arrays = [tensor.array for tensor in made]
         operation: Any = call

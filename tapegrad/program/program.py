@@ -45,7 +45,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
-from tapegrad.program.emit.sequences import arranged
+from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
 from tapegrad.program.fusion.hoisting import with_hoisted_scalars
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_horizontally
@@ -54,7 +54,9 @@ from tapegrad.program.fusion.recomputation import CHEAP
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, inner_programs
+from tapegrad.program.graph.number_flags import FlaggedGraph
 from tapegrad.program.inspect.inspection import Inspectable
+from tapegrad.program.not_finite import CheckedRun, NotFinite
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.replay import Launching, Reading, Replay, UnfitError
 
@@ -79,6 +81,7 @@ class Program(Inspectable):
         variables: list[Variable],
         written: list[Variable],
         cheap: int = CHEAP,
+        checked: FlaggedGraph | None = None,
     ) -> None:
         self.recorded = recorded
         self.graph = graph
@@ -89,6 +92,7 @@ class Program(Inspectable):
         self._variables = variables
         self._written = written
         self._cheap = cheap
+        self._checked = checked
         self._moved: frozenset[int] = frozenset()
         """New values of variables that are not written over the old ones."""
         self._prepare(frozenset())
@@ -113,14 +117,16 @@ class Program(Inspectable):
             [places[number] for number in in_place],
         )
         self._deferred = [*writers]
+        self.order: Arranged = [*range(len(self.steps))]
+        """The order of execution: positions of steps, and sequences of them."""
         if defers:
             # The variables that are overwritten come last; see `Replay`.
             ordered = sorted(graph.written.items(), key=lambda item: item[0] in in_place)
             whole = replace(graph, written=dict(ordered))
-            order = arranged(
+            self.order = arranged(
                 whole, self.steps, kernels, capabilities.sequences, writers, self._over
             )
-            self._run: Any = to_python(whole, self.steps, kernels, writers, order)
+            self._run: Any = to_python(whole, self.steps, kernels, writers, self.order)
             if writers:
                 self._run = capture.defer(self._run, positions[1])
         elif capture is None or count > MAX_UNCAPTURED:
@@ -135,6 +141,11 @@ class Program(Inspectable):
 
     def _make_replay(self, in_place: Collection[int]) -> Replay | Reading | Launching:
         """Return the way to run and to commit; `in_place` are the overwritten variables."""
+        if self._checked is not None:
+            run = CheckedRun(self._run, self._checked, {v.number: v for v in self._written})
+            if self._written:
+                return Replay(run, self._variables, self._written, len(self._written), False)
+            return Reading(run, self._variables)
         if not self._written:
             return Reading(self._run, self._variables)
         if self._graph_run is not None or (in_place and not self._deferred):
@@ -144,9 +155,15 @@ class Program(Inspectable):
         return Replay(self._run, self._variables, written, replaced, bool(self._deferred))
 
     @property
+    def run(self) -> Any:
+        """What runs the steps; see `ProgramCapture` for that of a device."""
+        return self._run
+
+    @property
     def plain_run(self) -> Run | None:
         """The generated function, if the program uses no variables and is not captured."""
         is_plain = not self._variables and isinstance(self._run, FunctionType)
+        is_plain = is_plain and self._checked is None
         return self._run if is_plain else None
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
@@ -164,6 +181,8 @@ class Program(Inspectable):
 
     def explained(self, error: Exception, inputs: Sequence[Any]) -> Exception:
         """Return an error of a run as one that names the user's operation and line."""
+        if isinstance(error, NotFinite):
+            return error.located(inputs, self._variables)
         arrays = [variable.array for variable in self._variables]
         by_number = {v.number: array for v, array in zip(self._variables, arrays)}
         read = [by_number.get(number) for number in self.recorded.variables]
@@ -188,16 +207,20 @@ class Program(Inspectable):
 
 
 def program_of(
-    graph: Graph, variables: Mapping[int, Variable], budget: int | None = None
+    graph: Graph,
+    variables: Mapping[int, Variable],
+    budget: int | None = None,
+    checked: FlaggedGraph | None = None,
 ) -> Program:
     """Return the program of a graph; `variables` are all live variables by number.
 
-    If the intermediate values need more bytes than `budget`, more of them are recomputed.
+    If the intermediate values need more bytes than `budget`, more of them are recomputed. If the
+    graph returns flags, `checked` describes it.
     """
     # The background thread leaves the collector alone: other threads make garbage meanwhile. A
     # thread that waits for it pauses the collector.
     with nullcontext() if is_background() else gc_paused:
-        return _program_of(graph, variables, budget)
+        return _program_of(graph, variables, budget, checked)
 
 
 def check_recorded(graph: Graph) -> None:
@@ -219,7 +242,12 @@ def common_backend(graph: Graph) -> Backend | None:
     return next(iter(backends.values())) if len(backends) == 1 else None
 
 
-def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | None) -> Program:
+def _program_of(
+    graph: Graph,
+    variables: Mapping[int, Variable],
+    budget: int | None,
+    checked: FlaggedGraph | None,
+) -> Program:
     backend = common_backend(graph)
     recorded = tidied(graph)
     check_recorded(replace(recorded, obstacle=graph.obstacle))
@@ -230,12 +258,13 @@ def _program_of(graph: Graph, variables: Mapping[int, Variable], budget: int | N
         inner.compile()
         checkpoint()
     read = [variables[number] for number in graph.variables]
-    written = [variables[number] for number in graph.written]
-    best = Program(recorded, graph, backend, read, written)
+    source = graph if checked is None else checked.source
+    written = [variables[number] for number in source.written]
+    best = Program(recorded, graph, backend, read, written, checked=checked)
     for cheap in DEARER if budget is not None else ():
         if best.memory().peak <= (budget or 0):
             break
-        other = Program(recorded, graph, backend, read, written, cheap)
+        other = Program(recorded, graph, backend, read, written, cheap, checked)
         best = min(best, other, key=lambda program: program.memory().peak)
     return best
 

@@ -18,6 +18,8 @@ from tapegrad.program.graph.graph import (
     without_dead_calls,
     without_unused_values,
 )
+from tapegrad.program.graph.number_flags import FlaggedGraph
+from tapegrad.program.not_finite import CheckedRun, NotFinite
 from tapegrad.program.replay import Reading, Replay
 
 _Step = tuple[Callable[..., Any], list[int], dict[str, Any], list[int], bool, list[int]]
@@ -35,11 +37,18 @@ def pruned(graph: Graph) -> Graph:
 class Unfused:
     """Runs the calls of a pruned graph; called like a `Program`."""
 
-    def __init__(self, graph: Graph, variables: Mapping[int, Variable]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        variables: Mapping[int, Variable],
+        checked: FlaggedGraph | None = None,
+    ) -> None:
         self._graph = graph
         self._variables = [variables[number] for number in graph.variables]
         written = [variables[number] for number in graph.written]
-        run = interpreter(graph)
+        run: Any = interpreter(graph if checked is None else checked.graph)
+        if checked is not None:
+            run = CheckedRun(run, checked, variables)
         self._replay: Replay | Reading = (
             Replay(run, self._variables, written, len(written), False)
             if written
@@ -52,6 +61,8 @@ class Unfused:
             return tuple(self._replay(inputs))
         except Exception as error:
             arrays = [variable.array for variable in self._variables]
+            if isinstance(error, NotFinite):
+                raise error.located(inputs, self._variables) from None
             raise explained(error, self._graph, inputs, arrays) from None
 
 

@@ -74,6 +74,7 @@ NOT_CALLED = frozenset(
         *("set_seed", "Checkpoint", "CheckpointManager", "plot_model", "set_random_seed"),
         *("enable_interactive_logging", "disable_interactive_logging", "function", "device"),
         *("disable_traceback_filtering", "enable_traceback_filtering", "TensorShape"),
+        *("disable_check_numerics", "enable_check_numerics"),
         *("isinstance", "type"),  # Python's own, in the place of autograd's
     }
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from tapegrad.core.backend.capabilities import BindableKernel
 from tapegrad.core.out_of_memory import recover
+from tapegrad.core.primitive.checked_kernel import eager_kernel
 from tapegrad.core.primitive.primitive import (
     EXPLAINED,
     Primitive,
@@ -78,6 +79,8 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             tensor.node = record(stack, primitive, params, (array,), (source,), result)
         return tensor
 
+    if params:
+        primitive.bound_kernels[call] = kernels
     return call
 
 
@@ -177,6 +180,8 @@ def two_operands(
             tensor.node = record(stack, primitive, params, (a, b), (node1, node2), result)
         return tensor
 
+    if params:
+        primitive.bound_kernels[call] = kernels
     call.with_bind = partial(two_operands, primitive, params)  # type: ignore[attr-defined]
     return call
 
@@ -196,7 +201,9 @@ def _first_time(
     """Look up the kernel for an array type that is not in the table, and run it."""
     array_type = next(type(operand) for operand in operands if type(operand) not in _REAL_NUMBERS)
     kernel = primitive.kernel(array_type)
-    kernels[array_type] = _bound(kernel, params) if params else kernel
+    if params:
+        bound = _bound(kernel, params)
+        kernels[array_type] = eager_kernel(primitive.name, array_type, bound)
     return execute(primitive, list(operands), nodes, params)
 
 

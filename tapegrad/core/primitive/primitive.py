@@ -16,11 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
+from tapegrad.core import memory_holders  # noqa: F401  # lets errors say what holds memory
 from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.eager_hooks import on_hooks
 from tapegrad.core.exact_key import exact_key
 from tapegrad.core.out_of_memory import recover
+from tapegrad.core.primitive.checked_kernel import CheckedKernel, eager_kernel
 from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
 from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.recorder import (
@@ -122,6 +126,10 @@ class Primitive:
         self.overwritten: tuple[int, ...] = (0,)
         """Per result, the operand over which kernels may write it if it is not needed."""
         self.kernels: dict[type, Callable[..., Any]] = {}
+        """What eager code calls, by array type."""
+        self.bound_kernels: WeakKeyDictionary[Any, dict[type, Callable[..., Any]]]
+        self.bound_kernels = WeakKeyDictionary()
+        """Kernels with bound params, by the fast path that has them."""
         self.vjp_kernels: dict[type, Callable[..., Any] | None] = {}
         self.fast: Callable[..., Any] | None = None
         self._fast_by_params: dict[Any, Callable[..., Any] | None] = {}
@@ -253,8 +261,18 @@ class Primitive:
             if backend is None:
                 raise ArgumentTypeError(f"{self.name} cannot compute with {array_type.__name__}.")
             found = backend.kernels.get(self.name) or self.generic_kernel(backend.xp)
-            self.kernels[array_type] = found
-        return found
+            self.kernels[array_type] = eager_kernel(self.name, array_type, found)
+            return found
+        return found.kernel if type(found) is CheckedKernel else found
+
+    def switch_checks(self) -> None:
+        """Let eager code call other kernels, after a switch of `eager_hooks` has changed."""
+        self._fast_by_params.clear()
+        for table in self.bound_kernels.values():
+            table.clear()
+        for array_type in list(self.kernels):
+            kernel = self.kernel(array_type)
+            self.kernels[array_type] = eager_kernel(self.name, array_type, kernel)
 
     def vjp_kernel(self, array_type: type) -> Callable[..., Any] | None:
         """Return the backend's kernel that computes all VJP rules, if it has one."""
@@ -280,6 +298,13 @@ class Primitive:
             )
         return kernel  # type: ignore[no-any-return]
 
+
+def _switch_checks() -> None:
+    for primitive in [*PRIMITIVES.values()]:
+        primitive.switch_checks()
+
+
+on_hooks(_switch_checks)
 
 bind = Primitive.__call__
 

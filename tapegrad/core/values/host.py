@@ -13,6 +13,7 @@ import numpy as np
 from tapegrad.core.backend.protocol import Array, Backend, Reading
 from tapegrad.core.backend.registry import backend_of, capabilities_of
 from tapegrad.core.exits import note_exit
+from tapegrad.core.memory_trace import note_array
 from tapegrad.core.out_of_memory import recover_on
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.device import backend_for, current_device, resolve_device
@@ -162,11 +163,13 @@ def _put(backend: Backend, value: np.ndarray, device: str) -> Array:
     if not value.dtype.isnative:  # kernels would read the bytes in the wrong order
         value = value.astype(value.dtype.newbyteorder("="))
     try:
-        return backend.from_host(value, device)
+        placed = backend.from_host(value, device)
     except MemoryError as error:
         what = f"Copying {value.nbytes:,} bytes to the device"
         again = partial(backend.from_host, value, device)
-        return recover_on(backend, device, what, again, error)
+        placed = recover_on(backend, device, what, again, error)
+    note_array(placed)
+    return placed
 
 
 def move(array: Array, device: str, how: str = "to_device()") -> Array:

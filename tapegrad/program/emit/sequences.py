@@ -40,6 +40,8 @@ class NativeSequence:
     kernels: Mapping[int, Callable[..., Any]]
     """Kernels of some steps, by their position among `steps`."""
     constants: Mapping[int, Any]
+    memory: int = 0
+    """The bytes of the memory for intermediate values, which it keeps between its calls."""
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -195,7 +197,8 @@ class _Arrangement:
         natives = [self._natives.found[p] for p in group]
         arrays = GroupArrays(natives, steps, self._graph.constants, self._needed)
         placement = arrays.placement()
-        run = self._compiler.sequence(placement.plan(placement.instructions(natives, steps)))
+        plan = placement.plan(placement.instructions(natives, steps))
+        run = self._compiler.sequence(plan)
         if run is None:
             return None
         positions = sorted([*group, *self._views_for(group)])
@@ -208,6 +211,7 @@ class _Arrangement:
             tuple(self._steps[p] for p in positions),
             {k: self._kernels[p] for k, p in enumerate(positions) if p in self._kernels},
             arrays.constants,
+            plan.memory,
         )
 
     def _views_for(self, group: Sequence[int]) -> list[int]:

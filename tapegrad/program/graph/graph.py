@@ -81,6 +81,8 @@ class Call:
     """The file and line of the user's code that led to the call."""
     function: str = field(default="", compare=False)
     """The name of the function that the user's code called there, if it is a public one."""
+    is_backward: bool = field(default=False, compare=False)
+    """Whether it belongs to a gradient, whose line is then `site`; known for checks of numbers."""
     reads: tuple[Value, ...] = field(init=False, repr=False, compare=False)
     """The operands that are values."""
 
@@ -119,6 +121,7 @@ class Call:
             self.region,
             self.site,
             self.function,
+            self.is_backward,
         )
 
 

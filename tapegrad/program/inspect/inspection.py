@@ -12,6 +12,7 @@ from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.emit.graph_parts import PartitionedRun
 from tapegrad.program.emit.lowering import CompiledLoop, Step
+from tapegrad.program.emit.sequences import Arranged
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.inspect.costs import Cost, Kernel, kernel_of
 from tapegrad.program.inspect.drawing import dot_of
@@ -31,6 +32,7 @@ class Inspectable(ABC):
     recorded: Graph
     graph: Graph
     steps: Sequence[Step]
+    order: Arranged
     _backend: Backend | None
     _variables: list[Variable]
     _over: Collection[int]
@@ -136,7 +138,7 @@ class Inspectable(ABC):
 
     def _described(self) -> Described:
         names = ["" if v.name == _UNNAMED else v.name for v in self._variables]
-        return Described(self.graph, self.steps, self._summary(), names, self._over)
+        return Described(self.graph, self.steps, self._summary(), names, self._over, self.order)
 
     def _summary(self) -> str:
         loops = sum(isinstance(step, CompiledLoop) for step in self.steps)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tapegrad.core.arena import Request, plan
 from tapegrad.core.out_of_memory import readable
 from tapegrad.program.emit.lowering import Step
+from tapegrad.program.emit.sequences import Arranged, NativeSequence
 from tapegrad.program.graph.graph import Call, InnerProgram, Value
 from tapegrad.program.inspect.costs import kernel_of, table
 from tapegrad.program.inspect.text import Described, counted_as
@@ -46,6 +47,14 @@ class MemoryPlan:
     block: int
     busiest: str
     """A description of the step at the peak."""
+    run_peak: int = 0
+    """The predicted peak of one run: all that it takes beside inputs, variables and constants.
+
+    Steps that run as a sequence keep a block of memory between calls, and so do large results of
+    loops, which the caller is assumed to drop before the next call. The arrays of other values live
+    from the step that makes them to the last one that reads them. What kernels of NumPy and BLAS
+    take for themselves is not in it.
+    """
 
     @property
     def peak(self) -> int:
@@ -121,7 +130,41 @@ def memory_of(program: Described) -> MemoryPlan:
         tuple(live),
         planned.size,
         "" if busiest is None else kernel_of(steps[busiest]).what,
+        _run_peak(program, homes),
     )
+
+
+def _run_peak(program: Described, homes: dict[int, int]) -> int:
+    """Return the most bytes that one run takes at a time, with the blocks of all sequences."""
+    steps, graph = program.steps, program.graph
+    order: Arranged = [*range(len(steps))] if program.order is None else program.order
+    given = {value.number for value in (*graph.inputs, *graph.variables.values())}
+    given |= set(graph.constants)
+    kept = {homes.get(value.number, value.number) for value in graph.results}
+    made: dict[int, tuple[int, int]] = {}
+    last: dict[int, int] = {}
+    for place, item in enumerate(order):
+        step = steps[item] if isinstance(item, int) else item
+        reused = _reused(step)
+        for value in (*step.reads, *step.results):
+            home = homes.get(value.number, value.number)
+            last[home] = len(order) if home in kept else place
+        for value in step.results:
+            if homes.get(value.number, value.number) == value.number and value.number not in given:
+                made[value.number] = (value.nbytes, 0 if value.number in reused else place)
+    blocks = sum(item.memory for item in order if isinstance(item, NativeSequence))
+    live = [
+        sum([size for n, (size, first) in made.items() if first <= place <= last[n]])
+        + (_inside(steps[item]) if isinstance(item, int) else 0)
+        for place, item in enumerate(order)
+    ]
+    return blocks + max(live, default=0)
+
+
+def _reused(step: Step | NativeSequence) -> set[int]:
+    """Return the results whose arrays are kept for the next call, so that they are always there."""
+    sources = () if isinstance(step, Call) else step.sources
+    return {value.number for value, source in zip(step.results, sources) if source is not None}
 
 
 def _inside(step: Step) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tapegrad.core.trace.loop import LoopOutput
 from tapegrad.program.emit.lowering import Step
+from tapegrad.program.emit.sequences import Arranged
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
@@ -26,6 +27,8 @@ class Described:
     """The names of the variables in order, "" for unnamed ones."""
     over: Collection[int] = ()
     """The positions of calls that overwrite their first operand."""
+    order: Arranged | None = None
+    """The order of execution, with sequences; None if the steps run one by one."""
 
     @property
     def places(self) -> dict[int, int]:

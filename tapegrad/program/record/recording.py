@@ -19,8 +19,10 @@ import numpy as np
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import Array, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
-from tapegrad.core.call_site import call_site, module_of, place_of, user_call
+from tapegrad.core.call_site import call_site, module_of, user_call
 from tapegrad.core.commit import set_recording_check, store
+from tapegrad.core.memory_trace import owner_of
+from tapegrad.core.number_checks import origin_of_call, origin_of_recorded_call
 from tapegrad.core.observed import Observed
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
@@ -106,32 +108,8 @@ def _is_read_by_user() -> bool:
 
 def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
     """Whether a result shares memory with an operand."""
-    owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any([id(_owner(result)) in owners for result in results])
-
-
-def _origin() -> tuple[str, str]:
-    """The line of the user's code that led to this call, and the function that it called."""
-    frame, called = user_call()
-    name = called.f_code.co_name
-    if name == "__call__":
-        name = type(called.f_locals.get("self")).__name__
-    return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
-
-
-_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Function"}
-"""Functions and classes that stand between the user's code and a public function."""
-
-
-def _owner(array: Any) -> Any:
-    """Return the owner of an array's memory: a device allocation, or the base array."""
-    if (type(array) is np.ndarray and array.base is None) or isinstance(array, np.generic):
-        return array  # most arrays; a NumPy scalar shares no memory
-    if not isinstance(array, np.ndarray):
-        return getattr(getattr(array, "data", None), "mem", array)
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
+    owners = {id(owner_of(operand)) for operand in operands if type(operand) not in NUMBERS}
+    return any([id(owner_of(result)) in owners for result in results])
 
 
 _OTHER_THREAD = (
@@ -351,11 +329,8 @@ class Recording:
         values = tuple([self.value_of(array) for array in results])
         given = tuple([self._operand(o) for o in operands])
         aliases = _share_memory(results, arrays)
-        site, function = _origin()
-        region = current_region()
-        self.calls.append(
-            Call(primitive, given, params, values, array_type, aliases, region, site, function)
-        )
+        rest = (aliases, current_region(), *origin_of_recorded_call())
+        self.calls.append(Call(primitive, given, params, values, array_type, *rest))
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         if not many:
@@ -377,8 +352,10 @@ class Recording:
             values.append(Value(self._count, shape, value.dtype, value.device))
         given = tuple([self._operand(o) for o in operands])
         aliases = _share_memory(results, arrays)
-        rest = (call.array_type, aliases, call.region, call.site, call.function)
-        self.calls.append(Call(call.primitive, given, params, tuple(values), *rest))
+        rest = (aliases, call.region, call.site, call.function, call.is_backward)
+        self.calls.append(
+            Call(call.primitive, given, params, tuple(values), call.array_type, *rest)
+        )
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         return [Recorded(array, value, self) for array, value in zip(results, values)]
@@ -387,7 +364,7 @@ class Recording:
         """Remember that a function has read a value here, so that no program can replay it."""
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
-        site, function = _origin()
+        site, function = origin_of_call()
         frame = user_call()[0]
         if function == "range" and may_convert(frame.f_code):
             raise DecisionError(_reading("the limits of a range"), frame, is_optional=True)
