@@ -159,11 +159,18 @@ def without_dead_calls(graph: Graph) -> Graph:
     """Remove calls whose results are not used."""
     needed = {value.number for value in graph.results}
     kept: list[Call] = []
-    for call in reversed(graph.calls):
-        if call.primitive.effects or any([value.number in needed for value in call.results]):
-            kept.append(call)
-            needed.update([value.number for value in call.reads])
-    return replace(graph, calls=tuple(reversed(kept)))
+    for call in reversed(graph.calls):  # without lists, since every first call does this
+        for value in call.results:
+            if value.number in needed:
+                break
+        else:
+            if not call.primitive.effects:
+                continue
+        kept.append(call)
+        for value in call.reads:
+            needed.add(value.number)
+    kept.reverse()
+    return replace(graph, calls=tuple(kept))
 
 
 def without_unused_values(graph: Graph) -> Graph:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import Capabilities
-from tapegrad.core.backend.protocol import Array, Memory
+from tapegrad.core.backend.protocol import Array, Backend, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
-from tapegrad.core.call_site import call_site, module_of, place_of, user_call
+from tapegrad.core.call_site import call_site, module_of, user_call
 from tapegrad.core.commit import set_recording_check, store
 from tapegrad.core.observed import Observed
+from tapegrad.core.origin import origin_of_call
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
 from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
@@ -33,6 +34,7 @@ from tapegrad.errors import RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.record.decisions import DecisionError, error_of_read, may_convert
 from tapegrad.program.record.recorded_operators import bind_operators
+from tapegrad.program.record.shared_memory import share_memory
 
 
 class Recorded:
@@ -102,36 +104,6 @@ def _is_read_by_user() -> bool:
     return not module.startswith("tapegrad.") or module.startswith("tapegrad.core.values.")
 
 
-def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
-    """Whether a result shares memory with an operand."""
-    owners = {id(_owner(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any([id(_owner(result)) in owners for result in results])
-
-
-def _origin() -> tuple[str, str]:
-    """The line of the user's code that led to this call, and the function that it called."""
-    frame, called = user_call()
-    name = called.f_code.co_name
-    if name == "__call__":
-        name = type(called.f_locals.get("self")).__name__
-    return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
-
-
-_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Function"}
-"""Functions and classes that stand between the user's code and a public function."""
-
-
-def _owner(array: Any) -> Any:
-    """Return the owner of an array's memory: a device allocation, or the base array."""
-    if (type(array) is np.ndarray and array.base is None) or isinstance(array, np.generic):
-        return array  # most arrays; a NumPy scalar shares no memory
-    if not isinstance(array, np.ndarray):
-        return getattr(getattr(array, "data", None), "mem", array)
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
-
-
 _LEAKED = (
     "A tensor that was computed while a function was recorded is used after the recording. "
     "Return tensors from the function, or assign them to variables."
@@ -195,6 +167,8 @@ class Recording:
         """What the user's code did with the lengths of axes."""
         self._count = 0
         self._known: dict[int, Value] = {}
+        self._backends: dict[type, tuple[Backend, str | None]] = {}
+        """The backends of array types, and their devices where there is one only."""
 
     def is_inside(self, other: Recording) -> bool:
         """Whether this is the recording of a loop's body that may read values of the other one."""
@@ -209,8 +183,16 @@ class Recording:
     def value_of(self, array: Array) -> Value:
         """Return a new value with the shape and dtype of an array."""
         self._count += 1
-        backend = backend_of(array)
-        device = backend.device_of(array)
+        known = self._backends.get(type(array))
+        if known is None:
+            backend = backend_of(array)
+            # Most backends have one device, of which an array need not be asked.
+            devices = backend.devices()
+            only = devices[0] if len(devices) == 1 else None
+            known = self._backends[type(array)] = (backend, only)
+        backend, device = known
+        if device is None:
+            device = backend.device_of(array)
         return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
 
     def wrap(self, array: Array) -> Recorded:
@@ -344,18 +326,17 @@ class Recording:
             raise RecordingError(_LEAKED)
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
-        arrays = [o.array if type(o) is Recorded else o for o in operands]
-        real = [array for array in arrays if type(array) not in NUMBERS]
-        array_type = type(real[0])
-        if any([type(array) is not array_type for array in real]):
-            refuse_mixed_devices(primitive.name, real)
+        arrays, array_type = _unwrapped(primitive, operands)
         result = primitive.kernel(array_type)(*arrays, **params)
-        many = isinstance(result, tuple | list)
+        many = isinstance(result, (tuple, list))  # a union would take longer
         results = tuple(result) if many else (result,)
         values = tuple([self.value_of(array) for array in results])
-        given = tuple([self._operand(o) for o in operands])
-        aliases = _share_memory(results, arrays)
-        site, function = _origin()
+        given = tuple([
+            o.value if type(o) is Recorded and o.recording is self else self._operand(o)
+            for o in operands
+        ])  # fmt: skip
+        aliases = share_memory(results, arrays)
+        site, function = origin_of_call()
         region = current_region()
         self.calls.append(
             Call(primitive, given, params, values, array_type, aliases, region, site, function)
@@ -380,7 +361,7 @@ class Recording:
             self._count += 1
             values.append(Value(self._count, shape, value.dtype, value.device))
         given = tuple([self._operand(o) for o in operands])
-        aliases = _share_memory(results, arrays)
+        aliases = share_memory(results, arrays)
         rest = (call.array_type, aliases, call.region, call.site, call.function)
         self.calls.append(Call(call.primitive, given, params, tuple(values), *rest))
         if self.kept is not None:
@@ -391,7 +372,7 @@ class Recording:
         """Remember that a function has read a value here, so that no program can replay it."""
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
-        site, function = _origin()
+        site, function = origin_of_call()
         frame = user_call()[0]
         if function == "range" and may_convert(frame.f_code):
             raise DecisionError(_reading("the limits of a range"), frame, is_optional=True)
@@ -469,6 +450,23 @@ class Recording:
         )
 
 
+def _unwrapped(primitive: Primitive, operands: Sequence[Any]) -> tuple[list[Any], type]:
+    """Return the arrays and numbers that a kernel takes, and the type of the arrays."""
+    arrays: list[Any] = []
+    found: Any = None
+    for operand in operands:
+        array = operand.array if type(operand) is Recorded else operand
+        arrays.append(array)
+        array_type = type(array)
+        if array_type is found or array_type in NUMBERS:
+            continue
+        if found is None:
+            found = array_type
+        else:
+            refuse_mixed_devices(primitive.name, [a for a in arrays if type(a) not in NUMBERS])
+    return arrays, found
+
+
 def _reading_instead(call: Call, values: Mapping[int, Value]) -> Call:
     """Return the call with some operands replaced."""
     return replace(
@@ -487,8 +485,10 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            recording = next(o.recording for o in operands if type(o) is Recorded)
-            inner = _thread.recording
+            first = operands[0]
+            if type(first) is not Recorded:
+                first = next(o for o in operands if type(o) is Recorded)
+            recording, inner = first.recording, _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
             if recording.size_notes.is_read:
@@ -544,7 +544,7 @@ class _RecordingBackend:
         inner = _thread.recording
         is_inner = inner is not None and inner.is_inside(like.recording)
         recording = inner if inner is not None and is_inner else like.recording
-        return [recording.adopted(value) for value in values]
+        return [v if type(v) is Recorded else recording.adopted(v) for v in values]
 
     def to_host(self, array: Recorded) -> np.ndarray:
         """Return the value if a function of the package needs it; users must not read values."""
