@@ -265,13 +265,16 @@ def _key(call: Call, operands: Sequence[Any]) -> Any:
     """A key that is equal for equal calls; None if the params are not hashable."""
     # Keys of numbers are tuples, those of values are not.
     known = tuple([x.number if type(x) is Value else exact_key(x) for x in operands])
-    params = tuple([(name, exact_key(call.params[name])) for name in sorted(call.params)])
-    key = (call.primitive, call.region, known, params)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    params: Any = call.params
+    if params:
+        params = tuple([(name, exact_key(params[name])) for name in sorted(params)])
+        try:
+            hash(params)
+        except TypeError:
+            return None
+    else:
+        params = ()
+    return (call.primitive, call.region, known, params)
 
 
 def last_uses(calls: Sequence[Any], kept: set[int]) -> list[list[int]]:
