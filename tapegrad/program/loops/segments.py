@@ -16,6 +16,7 @@ from math import isqrt
 from tapegrad.core.recorder import current_region, current_segments
 from tapegrad.program.graph.graph import Value
 from tapegrad.program.loops.pullback import Pullback
+from tapegrad.program.loops.tracing import Round
 
 LEAST_ROUNDS = 16
 """The least rounds of a loop that is divided."""
@@ -91,6 +92,24 @@ def segments_of(pullback: Pullback, length: int, is_inner: bool) -> Segments | N
             budget.take(length * kept)
         return None
     return _divided(length, carried, kept, None)
+
+
+def may_be_kept(found: Round, length: int) -> bool:
+    """Whether the first run of a loop keeps what its gradient continues from.
+
+    Rounds that assign variables, such as states of generators, begin with other values when they
+    run again.
+    """
+    return length >= LEAST_ROUNDS and not found.states
+
+
+def segments_of_first_run(found: Round, length: int, count: int | None) -> Segments:
+    """Return how a loop is divided whose gradient is not recorded yet.
+
+    It is supposed to need all that a round computes, except views.
+    """
+    made = [value for call in found.recording.calls if not call.aliases for value in call.results]
+    return _divided(length, _bytes(found.carried_in), max(1, _bytes(made)), count)
 
 
 def is_too_large(segments: Segments, pullback: Pullback) -> bool:
