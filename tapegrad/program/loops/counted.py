@@ -7,6 +7,7 @@ from typing import Any
 from tapegrad.core.checkpoints import current_checkpoints
 from tapegrad.core.recorder import Stack, active_stack
 from tapegrad.core.values.tensor import wrap
+from tapegrad.core.values.variable import Variable
 from tapegrad.program.loops.body_recording import BodyRecording, NotOneLoop
 from tapegrad.program.loops.call import real_arrays, recording_of_loop
 from tapegrad.program.loops.counted_call import Counted, CountedRule
@@ -54,7 +55,7 @@ def counted_loop(
     call = Counted(step, carried, stacks, found.states)
     call.length, call.backwards, call.count_of_made = length, backwards, len(found.made)
     if not sources.are_any and number is not None and may_be_kept(found, length):
-        tensors = _kept_for_later(call, found, number)
+        tensors = _kept_for_later(call, found, number, given)
     elif not sources.are_any:
         tensors = [wrap(array) for array in call.run(around, body_of(found), found)]
     elif keep_history(call, sources, stack):
@@ -75,17 +76,26 @@ def _number_of_checkpoint(around: Recording) -> int | None:
     return None if checkpoints is None else checkpoints.number_of_next(around)
 
 
-def _kept_for_later(call: Counted, found: Round, number: int) -> Tensors:
+def _kept_for_later(call: Counted, found: Round, number: int, given: tuple[Any, Any]) -> Tensors:
     """Record a loop whose gradient will run its rounds again, from what it carries now and then."""
-    checkpoints = current_checkpoints()
+    checkpoints, around = current_checkpoints(), recording_of_loop()
     assert checkpoints is not None
-    around = recording_of_loop()
-    if not checkpoints.is_first_run:
+    segments = None
+    if checkpoints.is_first_run:
+        # The tapes that will follow the loop are not active now: they may follow everything.
+        read = [*found.recording.outer_tensors.values(), *found.recording.variables.values()]
+        known = [x for x in read if x.dtype.is_differentiable]
+        tensors = [x for x in known if not isinstance(x, Variable)]
+        variables = [x for x in known if isinstance(x, Variable)]
+        follows = [x.dtype.is_differentiable for x in call.stacks]
+        sources = Sources([], follows, tensors, variables)
+        pullback = trace_with_gradient(call.step, *given, around, sources)
+        segments = segments_of_first_run(pullback, call.length, checkpoints.segments)
+    if segments is None:
         return [wrap(array) for array in call.run(around, body_of(found), found)]
-    segments = segments_of_first_run(found, call.length, checkpoints.segments)
     divided = _divided(call, found, segments, None)
     results = divided.run(around, body_of(found), found)
-    checkpoints.kept[number] = divided.checkpoint(around, found, results)
+    checkpoints.kept[number] = divided.checkpoint(around, results)
     return [wrap(array) for array in results]
 
 

@@ -110,7 +110,7 @@ class Segmented(Counted):
     start_of_rest: Tensors
     _kept: Checkpoint | None = None
 
-    def checkpoint(self, around: Recording, found: Round, results: list[Any]) -> Checkpoint:
+    def checkpoint(self, around: Recording, results: list[Any]) -> Checkpoint:
         """Return what this run has kept; `results` are those of the loop."""
         last = [wrap(array) for array in results[: len(self.carried)]]
         values = _values_of_variables(around)

@@ -103,13 +103,10 @@ def may_be_kept(found: Round, length: int) -> bool:
     return length >= LEAST_ROUNDS and not found.states
 
 
-def segments_of_first_run(found: Round, length: int, count: int | None) -> Segments:
-    """Return how a loop is divided whose gradient is not recorded yet.
-
-    It is supposed to need all that a round computes, except views.
-    """
-    made = [value for call in found.recording.calls if not call.aliases for value in call.results]
-    return _divided(length, _bytes(found.carried_in), max(1, _bytes(made)), count)
+def segments_of_first_run(pullback: Pullback, length: int, count: int | None) -> Segments | None:
+    """Return how a loop is divided whose gradient will run its rounds again, None if it is not."""
+    kept = kept_bytes(pullback)
+    return _divided(length, _bytes(pullback.round.carried_in), kept, count) if kept else None
 
 
 def is_too_large(segments: Segments, pullback: Pullback) -> bool:
