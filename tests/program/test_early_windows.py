@@ -28,6 +28,8 @@ FUNCTIONS = {
     "edges": lambda x: tf.pad(x * x, [[1, 1], [1, 1]], "SYMMETRIC")[2:, :-2] * x,
     "edges of one row": lambda x: tf.pad(x[:1] * 2.0, [[1, 1], [0, 0]], "SYMMETRIC") * x[0],
     "mirrored": lambda x: tf.pad(tnp.tanh(x), [[2, 1], [1, 2]], "REFLECT")[1:-2, 1:-2] * x,
+    "components": lambda x: (x[:, None] - x[0])[..., 2] * (x[:, None] * x)[:, 1, 1:4].sum(),
+    "rows of an outer difference": lambda x: (x[:, None] - x)[3] + (x[:, :1] + x[0])[2:3, -1:],
     "read whole as well": lambda x: tnp.roll(-x, 1, 0) + tnp.roll(-x, 2, 1) - x * -x,
 }
 

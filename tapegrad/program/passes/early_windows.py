@@ -194,8 +194,8 @@ class _Uses:
     def _is_window(self, call: Call) -> bool:
         if call.primitive.name not in self._names or call.region:
             return False
-        parts = call.params.get("index", ())
-        return all(isinstance(part, slice) for part in parts)
+        kinds = (slice, int) if call.primitive.name == "slice" else slice
+        return all(isinstance(part, kinds) for part in call.params.get("index", ()))
 
     def _fill(self, cone: _Cone) -> None:
         """Add calls and what they read, back to arrays and to values of several unstored ones.

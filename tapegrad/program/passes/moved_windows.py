@@ -8,7 +8,8 @@ from typing import Any
 
 from tapegrad.program.graph.graph import Call, Shape, Value
 
-Index = tuple[slice, ...]
+Index = tuple[slice | int, ...]
+Ranges = tuple[slice, ...]
 
 
 def moved_window(window: Call, operand: Value, shape: Shape, number: int) -> Call | None:
@@ -19,15 +20,28 @@ def moved_window(window: Call, operand: Value, shape: Shape, number: int) -> Cal
     params = _RULES[window.primitive.name](window.params, operand.shape, shape)
     if params is None:
         return None
-    first = len(shape) - len(operand.shape)
-    own = zip(operand.shape, shape[first:], window.results[0].shape[first:])
-    new = tuple(shown if n == whole else 1 for n, whole, shown in own)
+    if window.primitive.name == "slice":
+        new = shape_of_part(params["index"], operand.shape)
+    else:
+        first = len(shape) - len(operand.shape)
+        own = zip(operand.shape, shape[first:], window.results[0].shape[first:])
+        new = tuple(shown if n == whole else 1 for n, whole, shown in own)
     return replace(
         window,
         operands=(operand,),
         params=params,
         results=(replace(operand, number=number, shape=new),),
     )
+
+
+def shape_of_part(index: Sequence[slice | int], shape: Shape) -> Shape:
+    """Return the shape of a part of an array; the index has a part for each axis.
+
+    >>> shape_of_part((slice(1, None, 2), 3, slice(None)), (6, 4, 5))
+    (3, 5)
+    """
+    pairs = zip(index, shape, strict=True)
+    return tuple(len(range(*part.indices(n))) for part, n in pairs if isinstance(part, slice))
 
 
 def _along(axes: Sequence[int], operand: Shape, shape: Shape) -> list[tuple[int, int]]:
@@ -39,7 +53,8 @@ def _along(axes: Sequence[int], operand: Shape, shape: Shape) -> list[tuple[int,
 
 def _slice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
     index = _parts(params["index"], operand, shape)
-    if all(range(*part.indices(n)) == range(n) for part, n in zip(index, operand)):
+    pairs = zip(index, operand)
+    if all(isinstance(p, slice) and range(*p.indices(n)) == range(n) for p, n in pairs):
         return None
     return {**params, "index": index}
 
@@ -50,10 +65,14 @@ def _unslice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, 
     return params
 
 
-def _parts(index: Sequence[slice], operand: Shape, shape: Shape) -> Index:
+def _parts(index: Sequence[slice | int], operand: Shape, shape: Shape) -> Index:
+    """Return the index of an operand: the whole of axes along which it is broadcast."""
     first = len(shape) - len(operand)
     own = zip(_whole(index, shape)[first:], operand, shape[first:])
-    return tuple(part if n == whole else slice(None) for part, n, whole in own)
+    return tuple(
+        part if n == whole else slice(None) if isinstance(part, slice) else 0
+        for part, n, whole in own
+    )
 
 
 def _roll(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
@@ -81,7 +100,7 @@ def has_unit_steps(window: Call) -> bool:
     )
 
 
-def placed_part(window: Call, placed: Call) -> tuple[Index, Index] | None:
+def placed_part(window: Call, placed: Call) -> tuple[Ranges, Ranges] | None:
     """Return which part of what is placed among zeros a slice shows, and where in the slice it is.
 
     None if the slice shows zeros only. All steps are 1.
@@ -99,7 +118,7 @@ def placed_part(window: Call, placed: Call) -> tuple[Index, Index] | None:
     return tuple(parts), tuple(places)
 
 
-def _whole(index: Sequence[slice], shape: Shape) -> list[slice]:
+def _whole(index: Sequence[Any], shape: Shape) -> list[Any]:
     return [*index, *[slice(None)] * (len(shape) - len(index))]
 
 
