@@ -16,6 +16,7 @@ from tapegrad.autodiff.pullback import add_cotangents, input_cotangents
 from tapegrad.core.backend.capabilities import Adoption
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.number_checks import is_checking_numbers
+from tapegrad.core.origin import OneOrigin, set_origin
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
@@ -101,14 +102,27 @@ class _AdoptingAccelerator:
         self._inner = inner
         self._adoption = adoption
         self._recorded = recorded
-        self.accumulate, self.cast, self.finish = inner.accumulate, inner.cast, inner.finish
+        self._origin = OneOrigin()  # the line that asks for the gradient
+        self.cast, self.finish = inner.cast, inner.finish
 
     def pull_back(self, node: Node, cotangent: Any) -> Sequence[Any]:
         if type(cotangent) is dict:
             cotangent = dict(zip(cotangent, self._adopt(cotangent.values())))
-        else:
+        elif type(cotangent) is not type(self._recorded):
             (cotangent,) = self._adopt((cotangent,))
-        return self._inner.pull_back(self._adopted_node(node), cotangent)
+        has_own_rules = getattr(node.primitive, "has_own_rules", False)
+        before = set_origin(self._origin if has_own_rules else None)
+        try:
+            return self._inner.pull_back(self._adopted_node(node), cotangent)
+        finally:
+            set_origin(before)
+
+    def accumulate(self, node: Node, total: Any, contribution: Any) -> Any:
+        before = set_origin(self._origin)
+        try:
+            return self._inner.accumulate(node, total, contribution)
+        finally:
+            set_origin(before)
 
     def _adopted_node(self, node: Node) -> Node:
         saved = node.saved

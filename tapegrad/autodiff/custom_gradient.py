@@ -10,6 +10,7 @@ from typing import Any
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
 from tapegrad.autodiff.gradient_tape import TransformTape
+from tapegrad.core.checkpoints import Checkpoints, current_checkpoints, with_checkpoints
 from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.recorder import (
     Node,
@@ -331,6 +332,7 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         before = [_content(x) for x in nest.flatten(args)]
         followed = [_is_floating(x) and _is_followed(x) for x in nest.flatten(args)]
+        checkpoints = current_checkpoints()
         with _without_tapes():
             value = f(*args, **kwargs)
         if any([_content(x) is not old for x, old in zip(nest.flatten(args), before, strict=True)]):
@@ -340,7 +342,9 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
             )
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
-            with computing_again(segments):
+            if checkpoints is not None:
+                checkpoints.begin_again()
+            with computing_again(segments), with_checkpoints(checkpoints):
                 return pulled_back(*upstream, variables=variables)
 
         def pulled_back(*upstream: Any, variables: Any) -> Any:
@@ -363,7 +367,10 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return wrapped(*args, **kwargs)
+        stack = active_stack()
+        is_followed = bool(stack.tokens) and not stack.framed
+        with with_checkpoints(Checkpoints(segments) if is_followed else None):
+            return wrapped(*args, **kwargs)
 
     return call
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.registry import backend_of, find_backend
-from tapegrad.core.call_site import place_of, user_call
 from tapegrad.core.eager_hooks import is_hooked
+from tapegrad.core.origin import origin_of_call
 from tapegrad.core.recorder import Node, next_order
 
 MOST_NOTES = 200_000
@@ -41,18 +41,6 @@ class _Notes(threading.local):
 
 
 _notes = _Notes()
-
-_HELPERS = {"call", "operate", "getitem", "variable_getitem", "wrapper", "Function"}
-"""Functions and classes that stand between the user's code and a public function."""
-
-
-def origin_of_call() -> tuple[str, str]:
-    """Return the line of the user's code that led to this call, and the function that it called."""
-    frame, called = user_call()
-    name = called.f_code.co_name
-    if name == "__call__":
-        name = type(called.f_locals.get("self")).__name__
-    return place_of(frame), "" if name.startswith("_") or name in _HELPERS else name
 
 
 def note_operation(site: str, function: str) -> None:

@@ -30,6 +30,12 @@ from tapegrad.program.unfused import Unfused, pruned
 SECONDS = 0.1
 """How long a call that records waits for the compiled form, unless it waits for its end."""
 
+MOST_CALLS = 500
+"""Programs of more calls are never ready in that time, so that nothing waits for them.
+
+With all loops in the cache a build takes about a fifth to a half of a millisecond per call.
+"""
+
 _one_at_a_time: Any = threading.RLock()
 """Held while a program is built, since the caches of passes and compilers are for one thread."""
 
@@ -163,8 +169,10 @@ class Building:
             self.is_started = True
             self._job.run_here()
         self.start()
-        if not waits and not self._job.wait(SECONDS):
-            return False
+        if not waits:
+            seconds = SECONDS if len(self.recorded.calls) <= MOST_CALLS else 0.0
+            if not self._job.wait(seconds):
+                return False
         self.program()
         return True
 

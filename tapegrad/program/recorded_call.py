@@ -28,6 +28,7 @@ from tapegrad.program.graph.initial_draws import (
 from tapegrad.program.record.arguments import Args, Kwargs
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt, without_arrays
+from tapegrad.program.unfused import pruned
 
 
 class Outcome(NamedTuple):
@@ -75,7 +76,13 @@ class RecordedCall:
         initial = () if self.is_special else recording.initial
         self.later = without_initial_draws(self.graph, initial)
         """The graph of later calls, which do not draw the initial values of variables again."""
+        self._needed: Graph | None = None
         self.seconds = perf_counter() - start
+
+    @property
+    def needed(self) -> Graph:
+        """The graph of later calls without dead calls."""
+        return pruned(self.later) if self._needed is None else self._needed
 
     def guards(self) -> Guards:
         """Return what the program assumes: what was read here, or by an earlier recording."""
@@ -93,6 +100,8 @@ class RecordedCall:
         """Return the entry of a program, which is not built yet."""
         variables = self._recording.variables
         building = Building(graph, variables, name, budget)
+        if graph is self.later:
+            self._needed = building.recorded
         return Entry(building, self._result, self._flat, variables, guards)
 
     def finish(self, is_forced: bool) -> tuple[bool, Any]:

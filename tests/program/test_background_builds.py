@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core.background import Job
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.program import building
 from tapegrad.program.passes import pipeline
@@ -54,6 +55,21 @@ def quick(builds: HeldBuilds, monkeypatch: pytest.MonkeyPatch) -> HeldBuilds:
 
 
 X = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+def test_a_call_does_not_wait_for_a_long_program(
+    builds: HeldBuilds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[Any] = []
+    wait = Job.wait
+    monkeypatch.setattr(Job, "wait", lambda job, seconds=None: waited.append(seconds))
+    monkeypatch.setattr(building, "SECONDS", PATIENCE)
+    monkeypatch.setattr(building, "MOST_CALLS", 2)
+    for function in (lambda x: tf.sin(tf.sin(x)), lambda x: tf.sin(tf.sin(tf.sin(x)))):
+        tf.function(function)(tf.constant(X))
+    monkeypatch.setattr(Job, "wait", wait)
+
+    assert waited == [PATIENCE, 0.0]
 
 
 def test_a_call_runs_unfused_until_the_program_is_compiled(builds: HeldBuilds) -> None:

@@ -46,6 +46,15 @@ def lengths(program: Any) -> list[int]:
     return found
 
 
+def rounds(program: Any) -> int:
+    """How many rounds of innermost loops run."""
+    total = 0
+    for call in program.recorded.calls:
+        if call.primitive.name == "counted_loop":
+            total += call.params["length"] * (rounds(call.params["body"]) or 1)
+    return total
+
+
 def check(function: Function, *args: Any, **options: Any) -> Any:
     """Compare a recorded function with eager code; return its program."""
     expected = tf.nest.flatten(function(*args))
@@ -77,9 +86,12 @@ def test_gradients_have_the_same_bits(run: Function, length: int, count: int | N
         found = divided(x, h)
         for one, other in zip(found, tf.function(folded(plain, run))(x, h), strict=True):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
-    inner = lengths(divided.program(x, h))[2::3]
-    assert max(inner) == {None: max(inner), 7: -(-length // 7), 1: length, 1000: 1}[count]
-    assert count == 1 or max(inner) < length / 2
+    program = divided.program(x, h)
+    assert rounds(program) == 3 * length  # forth, again, and back
+    if count is None:
+        assert max(lengths(program)) < length / 2
+    else:
+        assert {7: -(-length // 7), 1: length, 1000: 1}[count] in lengths(program)
 
 
 def test_the_gradient_is_right() -> None:
@@ -209,8 +221,55 @@ def test_loops_inside_loops() -> None:
 
     program = check(function, array(36, 49, 3))
     found = lengths(program)
-    assert found[:2] == [36, 49]  # the value; all loops of the gradient are divided
-    assert not {36, 49} & {*found[2:]}
+    assert 36 not in found
+    assert found.count(49) == 1  # in the rounds of the value; those of the gradient are divided
+
+
+def test_a_scan_runs_its_rounds_again_once() -> None:
+    def function(x: Any, h: Any) -> Any:
+        run = tf.recompute_grad(lambda x, h: tf.scan(step, x, h))
+        return gradients(lambda: tf.reduce_sum(run(x, h) ** 2), [x, h])
+
+    assert rounds(check(function, array(400, 3), array(3))) == 3 * 400
+
+
+def test_several_loops_continue_from_their_own_first_runs() -> None:
+    def function(x: Any, h: Any) -> Any:
+        @tf.recompute_grad
+        def run(x: Any, h: Any) -> Any:
+            for k in range(1, 4):
+                h = tf.foldl(step, x * k, h) + k
+            unused = tf.foldl(step, tf.stop_gradient(x), tf.zeros_like(h))
+            return tf.foldr(step, x, h) + tf.stop_gradient(unused)
+
+        return gradients(lambda: tf.reduce_sum(run(x, h) ** 2), [x, h])
+
+    program = check(function, array(100, 3), array(3))
+    assert rounds(program) == (4 * 3 + 1) * 100
+
+
+def test_a_variable_that_is_assigned_before_the_gradient_is_read_again() -> None:
+    """As it is outside of functions: the function runs again with what the variable is then."""
+    weight = tf.Variable(array(3))
+
+    def function(x: Any, h: Any) -> Any:
+        weight.assign(tf.ones([3], "float64") * 0.5)
+        run = tf.recompute_grad(lambda h: tf.foldl(lambda s, y: step(s * weight, y), x, h))
+        with tf.GradientTape() as tape:
+            tape.watch(h)
+            loss = tf.reduce_sum(run(h) ** 2)
+        weight.assign(weight * 0.9)
+        return loss, tape.gradient(loss, h)
+
+    check(function, array(100, 3), array(3))
+
+
+def test_no_loop_is_divided_without_a_tape() -> None:
+    function = tf.function(lambda x, h: tf.recompute_grad(lambda h: tf.foldl(step, x, h))(h))
+    x, h = array(100, 3), array(3)
+    function(x, h)
+
+    assert lengths(function.program(x, h)) == [100]
 
 
 def test_second_derivatives() -> None:

@@ -63,6 +63,98 @@ def test_other_numbers_stay(function: Any, given: Any) -> None:
     assert count(with_numbered_rounds(graph), "positions_like") == 0
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, c: c * x,
+        lambda x, c: x / (c + 2.0),
+        lambda x, c: c - x,
+        lambda x, c: tf.maximum(x, c),
+        lambda x, c: tf.where(x > c, x, -x),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fractions_of_rounds_become_constants(function: Any, dtype: str) -> None:
+    weights = WEIGHTS.astype(dtype)
+
+    def rounds(x: Any) -> Any:
+        for k in range(10):
+            x = function(x @ weights, k / 7)
+        return (x,)
+
+    given = (np.random.default_rng(0).normal(size=(4, 6)).astype(dtype),)
+    graph = recorded(rounds, given)
+    after = with_numbered_rounds(graph)
+
+    assert len(after.constants) == len(graph.constants) + 10
+    assert_same_results(graph, after, given)
+
+
+def test_fractions_of_one_loop_stay() -> None:
+    def polynomial(x: Any) -> Any:
+        y = 0.0 * x
+        for k in range(12):
+            y = y * x + 1.0 / (k + 1)
+        return (y @ WEIGHTS,)
+
+    graph = recorded(polynomial, (np.ones([4, 6]),))
+
+    assert with_numbered_rounds(graph) is graph
+
+
+def test_fractions_that_are_the_same_in_all_rounds_stay() -> None:
+    def rounds(x: Any) -> Any:
+        for k in range(100):
+            x = (k % 10 + 1) / 7 * (x @ WEIGHTS)
+        return (x,)
+
+    graph = recorded(rounds, (np.ones([4, 6]),))
+
+    assert with_numbered_rounds(graph) is graph
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_numbers_that_are_not_finite_stay(number: float) -> None:
+    numbers = [*[k / 7 for k in range(10)], number]
+
+    def rounds(x: Any) -> Any:
+        found = []
+        for c in numbers:
+            x = x @ WEIGHTS
+            found.append(c * x)
+        return tuple(found)
+
+    given = (np.random.default_rng(0).normal(size=(4, 6)),)
+    graph = recorded(rounds, given)
+    after = with_numbered_rounds(graph)
+
+    assert len(after.constants) == len(graph.constants) + 10
+    assert_same_results(graph, after, given)
+
+
+def test_loops_with_other_fractions_in_each_round_are_compiled_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    capabilities.use(monkeypatch, loops=Reference(), specializer=None)
+
+    def different_loops(rounds: int) -> int:
+        @tf.function
+        def sample(x: Any) -> Any:
+            for k in range(rounds):
+                x = (x - k / 30 * tf.tanh(x @ WEIGHTS)) / (1.0 + k / 60)
+            return x
+
+        x = tf.constant(np.random.default_rng(0).normal(size=(4, 6)))
+        expected = x.numpy()
+        for k in range(rounds):
+            expected = (expected - k / 30 * np.tanh(expected @ WEIGHTS)) / (1.0 + k / 60)
+        np.testing.assert_allclose(sample(x).numpy(), expected, rtol=1e-12)
+        steps = sample.program(x).steps
+        return len({repr(one.made_of.loop) for one in steps if isinstance(one, CompiledLoop)})
+
+    assert different_loops(24) <= different_loops(12)
+
+
 def test_compiled_loops_do_not_become_more_with_the_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

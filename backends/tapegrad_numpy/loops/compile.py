@@ -25,8 +25,8 @@ from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import write_stages
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
 
-_WORTH_A_PROCESS = 6
-"""The number of loops per compiler process."""
+_WORTH_A_PROCESS = 3
+"""The least number of loops per compiler process: most take longer than its start."""
 
 
 def make_all(loops: Sequence[Loop]) -> list[Run | None]:
@@ -133,11 +133,10 @@ def library_function(text: str, name: str) -> Address | None:
 def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
     """Compile kernels in one compiler process, or in a few parallel ones if there are many."""
     count = max(1, min(os.cpu_count() or 1, 4, len(kernels) // _WORTH_A_PROCESS))
-    items = list(kernels.items())
-    groups = [dict(items[start::count]) for start in range(count)]
     if count == 1:
         _compile(compiler, kernels)
         return
+    groups = _equal_shares(kernels, count)
     errors: list[BaseException] = []
 
     def compile_group(group: dict[str, Kernel]) -> None:
@@ -154,6 +153,17 @@ def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def _equal_shares(kernels: dict[str, Kernel], count: int) -> list[dict[str, Kernel]]:
+    """Divide kernels into groups of about as much text, the longest first."""
+    groups: list[dict[str, Kernel]] = [{} for _ in range(count)]
+    sizes = [0] * count
+    for key, kernel in sorted(kernels.items(), key=lambda item: -len(item[1].text)):
+        least = sizes.index(min(sizes))
+        groups[least][key] = kernel
+        sizes[least] += len(kernel.text)
+    return groups
 
 
 def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:

@@ -3,11 +3,13 @@
 A `Functions` has C text with functions `int name(const int64_t *h, char **data)`. They read the
 numbers of an instruction at `h` and the addresses of its arrays at `data`, and return 0, NO_MEMORY
 or IN_PYTHON. The latter means that the steps of the sequence have to run from Python, where they
-raise the error that belongs to the operands. A text is compiled when the first program needs it.
+raise the error that belongs to the operands. A function is compiled when the first program needs
+it, and alone: a text has functions of many names and dtypes, of which programs need few.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from string import Template
@@ -65,12 +67,26 @@ class Functions:
         None if there is no compiler. `offsets` has the bytes at which some arrays begin.
         """
         if name not in self._found:
-            self._found[name] = library_function(_HEAD + self._text(), name)
+            text = _HEAD + _only(name, self._text())
+            self._found[name] = library_function(text, f"only_{name}")
         address = self._found[name]
         if address is None:
             return None
         places = tuple((k, (offsets or {}).get(k, 0)) for k in arrays)
         return [NativeStep(CALL, places, (int(address), *numbers), (address,), work)]
+
+
+_SIGNATURE = "(const int64_t *h, char **data)"
+_PUBLIC = re.compile(r"(?<!static )(?<!typedef )\bint (\w+)" + re.escape(_SIGNATURE))
+
+
+def _only(name: str, text: str) -> str:
+    """Return C text whose only public function calls the given one.
+
+    The compiler drops the functions that are not called before it works on them.
+    """
+    hidden = _PUBLIC.sub(rf"static int \1{_SIGNATURE}", text)
+    return f"{hidden}\nint only_{name}{_SIGNATURE} {{ return {name}(h, data); }}\n"
 
 
 def for_dtypes(template: str, dtypes: Iterable[str]) -> str:

@@ -17,9 +17,9 @@ from tapegrad.core.number_checks import (
     is_checking_numbers,
     largest,
     note_operation,
-    origin_of_call,
     share_of,
 )
+from tapegrad.core.origin import origin_of_call
 from tapegrad.errors import NonFiniteError
 
 MOVES = frozenset({

@@ -137,6 +137,8 @@ class Primitive:
         self._guarded_rules: tuple[Callable[..., Any] | None, ...] | None = None
         self.rule_wants: tuple[tuple[str, ...], ...] | None = None
         self.vjp_rules: tuple[Rule | None, ...] | None = None
+        self.has_own_rules = False
+        """Whether the rules of `vjps` are functions of this package, which call no user's code."""
         self.joint_vjp: Rule | None = None
         self.jvp_rules: tuple[Rule | None, ...] | None = None
         self.joint_jvp: Rule | None = None
@@ -195,6 +197,8 @@ class Primitive:
         """Set one VJP rule per input, from the output's cotangent to that input's."""
         self.vjp_rules = tuple(Rule(rule) if rule else None for rule in rules)
         self.plain_rules = tuple(rules)
+        modules = [getattr(rule, "__module__", None) or "" for rule in rules if rule]
+        self.has_own_rules = all([module.startswith("tapegrad.") for module in modules])
         if any(rule is not None and rule.wants for rule in self.vjp_rules):
             self.rule_wants = tuple(() if rule is None else rule.wants for rule in self.vjp_rules)
         return self

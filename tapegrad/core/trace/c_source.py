@@ -5,6 +5,7 @@ The source is valid CUDA C++ and, except for complex numbers, plain C++ with <cm
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -181,7 +182,12 @@ def type_of(expression: Expression) -> str:
     if expression.dtype is None:
         assert expression.weak is not None
         return _WEAK_TYPES[expression.weak]
-    name = expression.dtype.name
+    return _type_of_dtype(expression.dtype)
+
+
+@functools.cache
+def _type_of_dtype(dtype: Any) -> str:
+    name = dtype.name  # which NumPy builds on each access
     if name not in TYPES:
         raise UntraceableError(f"There is no C type for {name}.")
     return TYPES[name]

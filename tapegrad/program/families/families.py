@@ -30,7 +30,6 @@ from tapegrad.program.record.arguments import Args, Kwargs
 from tapegrad.program.record.guards import Guards
 from tapegrad.program.record.signature import Parameters
 from tapegrad.program.recorded_call import Outcome, RecordedCall
-from tapegrad.program.unfused import pruned
 
 MOST_MEMBERS = 4
 """How many recordings of a family are kept, the latest ones."""
@@ -162,7 +161,7 @@ class Families:
         outcome = call.outcome()
         if call.is_special or outcome.writes_arguments or call.graph.obstacle:
             return
-        self._add(key, leaves, pruned(call.later), outcome, call.guards(), None)
+        self._add(key, leaves, call.needed, outcome, call.guards(), None)
 
     def add_programs(
         self,

@@ -53,6 +53,25 @@ class _Needs(NamedTuple):
     effects: bool = False
 
 
+class _Total(NamedTuple):
+    """The weight of the calls of a group, and the numbers of the values that they read and make."""
+
+    weight: int
+    read: frozenset[int]
+    made: frozenset[int]
+    with_several_results: int
+
+    @property
+    def arrays(self) -> int:
+        """How many arrays a loop of these calls has at least."""
+        return len(self.read - self.made) + self.with_several_results
+
+    def joined(self, other: _Total) -> _Total:
+        several = self.with_several_results + other.with_several_results
+        read, made = self.read | other.read, self.made | other.made
+        return _Total(self.weight + other.weight, read, made, several)
+
+
 def fused(
     graph: Graph,
     takes: Takes,
@@ -94,6 +113,7 @@ class _Plan:
         self._shown = {*windows, *PARTS} if windows else {*windows}
         self._takes_stages = takes_stages
         self._reads: dict[int, list[tuple[Value, Seen]]] = {}
+        self._totals: dict[int, _Total] = {}
         self.calls = graph.calls
         self.makers = {value.number: call for call in self.calls for value in call.results}
         self.places = {
@@ -252,20 +272,30 @@ class _Plan:
             return True
         if self.calls[first].region != self.calls[second].region:
             return False
+        one_total, other_total = self._total(one), self._total(other)
+        if one_total.weight + other_total.weight > MOST_WEIGHT:
+            return False
+        if not self.groups.can_merge(one, other):
+            return False
+        total = one_total.joined(other_total)
+        if total.arrays > MOST_ARRAYS:
+            return False
         members = [*self.groups.members[one], *self.groups.members[other]]
-        if sum(self.weights[place] or 1 for place in members) > MOST_WEIGHT:
-            return False
-        if not self.groups.can_merge(one, other) or self._arrays(members) > MOST_ARRAYS:
-            return False
         if form_of(self, members, self._takes_stages) is None:
             return False
-        self.groups.merge(one, other)
+        self._totals[self.groups.merge(one, other)] = total
         return True
 
-    def _arrays(self, members: list[int]) -> int:
-        made = {value.number for place in members for value in self.calls[place].results}
-        read = {value.number for place in members for value, _ in self.reads_of(place)}
-        return len(read - made) + sum(len(self.calls[place].results) > 1 for place in members)
+    def _total(self, group: int) -> _Total:
+        """What a group has in total, which is kept since each attempt to merge it asks."""
+        found = self._totals.get(group)
+        if found is None:  # a group of one call
+            call = self.calls[group]
+            read = frozenset([value.number for value, _ in self.reads_of(group)])
+            made = frozenset([value.number for value in call.results])
+            found = _Total(self.weights[group] or 1, read, made, int(len(call.results) > 1))
+            self._totals[group] = found
+        return found
 
     # Loops from groups
 

@@ -83,7 +83,7 @@ class Grouping:
         self._apart[kept] |= self._apart[gone]
         for position in self.members[gone]:
             self._group[position] = kept
-        self.members[kept] = list(heapq.merge(self.members[kept], self.members[gone]))
+        self.members[kept] = sorted([*self.members[kept], *self.members[gone]])  # two runs
         self.members[gone] = []
         return kept
 

@@ -160,13 +160,13 @@ class Recomputation:
         if weight is None or weight > most:
             return None
         places, read = {place}, set[Any]()
+        size = self._calls.calls[place].results[0].size
         for operand, seen in self._calls.reads_of(place):
             if isinstance(seen, Windowed):
                 read.add((operand.number, seen))
                 continue
             inner = self.costs.get(operand.number)
-            is_small = operand.size < self._calls.calls[place].results[0].size
-            if inner is None or not self._is_expanded(operand, places, inner, is_small):
+            if inner is None or not self._is_expanded(operand, places, inner, size):
                 read.add(operand.number)
             else:
                 places |= inner.places
@@ -176,16 +176,18 @@ class Recomputation:
         return Cost(self._weight(places), frozenset(places), frozenset(read))
 
     def _is_heavy(self, places: Collection[int]) -> bool:
-        return any((self._calls.weights[place] or 0) >= HEAVY for place in places)
+        weights = self._calls.weights
+        return any([(weights[place] or 0) >= HEAVY for place in places])
 
     def _weight(self, places: Collection[int]) -> int:
-        return sum(self._calls.weights[place] or 0 for place in places)
+        weights = self._calls.weights
+        return sum([weights[place] or 0 for place in places])
 
-    def _is_expanded(self, operand: Value, places: set[int], inner: Cost, is_small: bool) -> bool:
-        """Whether an operand of a value that is computed again is computed again, too."""
+    def _is_expanded(self, operand: Value, places: set[int], inner: Cost, size: int) -> bool:
+        """Whether an operand of a value with `size` elements is computed again with the value."""
         if not inner.read:
             return True
-        if is_small and self._is_heavy(inner.places):  # once for each element of the value
+        if self._is_heavy(inner.places) and operand.size < size:  # once for each element
             return False
         if operand.number in self._stored or self._weight(places | inner.places) > self._most:
             return False

@@ -64,17 +64,22 @@ def _with_rounded_numbers(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
 
 def weight_of(call: Call) -> int | None:
     """Return the approximate cost per element of an elementwise call, None for others."""
+    primitive = call.primitive
+    if primitive.effects or not (primitive.by_element or primitive.name == "full_like"):
+        return None
     shape = call.results[0].shape if call.results else ()
-    if call.effects or 0 in shape or any(value.shape != shape for value in call.results):
+    if 0 in shape or any([value.shape != shape for value in call.results]):
         return None
     key = _weight_key(call)
-    if key is None:
-        return _traced_weight(call)
-    if key not in _weights:
+    try:
+        return _weights[key]
+    except KeyError:
         if len(_weights) >= MOST_WEIGHTS:
             _weights.clear()
-        _weights[key] = _traced_weight(call)
-    return _weights[key]
+        weight = _weights[key] = _traced_weight(call)
+        return weight
+    except TypeError:  # params that are not hashable
+        return _traced_weight(call)
 
 
 _weights: dict[Any, int | None] = {}
@@ -84,15 +89,10 @@ MOST_WEIGHTS = 10_000
 
 
 def _weight_key(call: Call) -> Any:
-    """What the weight of a call depends on; None if the params are not hashable."""
-    operands = tuple([x.dtype if isinstance(x, Value) else exact_key(x) for x in call.operands])
+    """What the weight of a call depends on."""
+    operands = tuple([x.dtype if type(x) is Value else exact_key(x) for x in call.operands])
     params = tuple([(name, exact_key(value)) for name, value in call.params.items()])
-    key = (call.primitive, operands, params, tuple([value.dtype for value in call.results]))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    return (call.primitive, operands, params, tuple([value.dtype for value in call.results]))
 
 
 def _traced_weight(call: Call) -> int | None:

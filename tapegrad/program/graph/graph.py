@@ -162,11 +162,18 @@ def without_dead_calls(graph: Graph) -> Graph:
     """Remove calls whose results are not used."""
     needed = {value.number for value in graph.results}
     kept: list[Call] = []
-    for call in reversed(graph.calls):
-        if call.primitive.effects or any([value.number in needed for value in call.results]):
-            kept.append(call)
-            needed.update([value.number for value in call.reads])
-    return replace(graph, calls=tuple(reversed(kept)))
+    for call in reversed(graph.calls):  # without lists, since every first call does this
+        for value in call.results:
+            if value.number in needed:
+                break
+        else:
+            if not call.primitive.effects:
+                continue
+        kept.append(call)
+        for value in call.reads:
+            needed.add(value.number)
+    kept.reverse()
+    return replace(graph, calls=tuple(kept))
 
 
 def without_unused_values(graph: Graph) -> Graph:
@@ -261,13 +268,16 @@ def _key(call: Call, operands: Sequence[Any]) -> Any:
     """A key that is equal for equal calls; None if the params are not hashable."""
     # Keys of numbers are tuples, those of values are not.
     known = tuple([x.number if type(x) is Value else exact_key(x) for x in operands])
-    params = tuple([(name, exact_key(call.params[name])) for name in sorted(call.params)])
-    key = (call.primitive, call.region, known, params)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    params: Any = call.params
+    if params:
+        params = tuple([(name, exact_key(params[name])) for name in sorted(params)])
+        try:
+            hash(params)
+        except TypeError:
+            return None
+    else:
+        params = ()
+    return (call.primitive, call.region, known, params)
 
 
 def last_uses(calls: Sequence[Any], kept: set[int]) -> list[list[int]]:

@@ -37,8 +37,11 @@ def draws_only_once(graph: Graph, initial: Sequence[Value], made: AbstractSet[in
         return False
     if any(_is_state(new) and new.number in graph.constants for new in graph.written.values()):
         return True  # after `set_seed`, all states and draws are constants
+    drawing = _drawing_calls(graph)
+    if not drawing:
+        return False
     makers = {value.number: call for call in graph.calls for value in call.results}
-    draws = {id(call) for call in graph.calls if _state_of(call, makers) is not None}
+    draws = {id(call) for call in drawing if _state_of(call, makers) is not None}
     if not draws:
         return False
     needed = {id(call) for call in without_dead_calls(graph).calls}
@@ -64,9 +67,7 @@ def skipped_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, list[int]
     if not instead:
         return {}
     steps = _steps_by_state(graph)
-    drawn = {
-        call.operands[0].number for call in graph.calls if call.primitive.name.startswith("random_")
-    }
+    drawn = {call.operands[0].number for call in _drawing_calls(graph)}
     found: dict[int, list[int]] = {}
     for number, state in graph.variables.items():
         counts = [0]
@@ -84,7 +85,7 @@ def skipped_draws(graph: Graph, initial: Sequence[Value]) -> dict[int, list[int]
 
 def _states_instead(graph: Graph, initial: Sequence[Value]) -> dict[int, Value]:
     """Return the states before draws for initial values by the numbers of the states after them."""
-    if not initial:
+    if not initial or not _drawing_calls(graph):
         return {}
     makers = {value.number: call for call in graph.calls for value in call.results}
     needed = {id(call) for call in without_dead_calls(graph).calls}
@@ -95,6 +96,11 @@ def _states_instead(graph: Graph, initial: Sequence[Value]) -> dict[int, Value]:
         if state is not None and state.number in steps:
             instead[steps[state.number][1].number] = state
     return instead
+
+
+def _drawing_calls(graph: Graph) -> list[Call]:
+    """Return the calls that draw random numbers."""
+    return [call for call in graph.calls if call.primitive.name.startswith("random_")]
 
 
 def _steps_by_state(graph: Graph) -> dict[int, tuple[Value, Value]]:

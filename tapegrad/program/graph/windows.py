@@ -88,14 +88,18 @@ def _in_space(
 ) -> Windowed:
     """Count the axes of the space, which lacks those of length 1."""
     places = {axis: k for k, axis in enumerate(a for a, n in enumerate(shape) if n != 1)}
-    window = tuple(
-        one if one.axis is None else replace(one, axis=places[one.axis]) for one in along
-    )
+    window = tuple([_at(one, places) for one in along])
     sizes = [n for n in shape if n != 1]
     lengths = [
         (index, tuple(one for one, n in zip(seen, shape) if n != 1)) for index, seen in indices
     ]
     return _windowed(sizes, window, lengths)
+
+
+def _at(along: Along, places: Any) -> Along:
+    """Return the positions along an axis whose new number is in `places`."""
+    axis = along.axis
+    return along if axis is None or axis == places[axis] else replace(along, axis=places[axis])
 
 
 def _windowed(
@@ -110,9 +114,7 @@ def _windowed(
 def windowed_through(inner: Windowed, outer: Shape) -> Windowed:
     """Compose a window in a space with how that space is seen in another one."""
     places = [k for k, size in enumerate(outer) if size != 1]
-    window = tuple(
-        one if one.axis is None else replace(one, axis=places[one.axis]) for one in inner.window
-    )
+    window = tuple([_at(one, places) for one in inner.window])
     indices = [(index, seen_through(seen, outer)) for index, seen in inner.indices]
     return _windowed(outer, window, indices)
 

@@ -10,6 +10,7 @@ from tapegrad.autodiff.batching import unwrap
 from tapegrad.autodiff.custom_gradient import VariableLog
 from tapegrad.autodiff.forward import ForwardAccumulator
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.checkpoints import current_checkpoints
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.tensor import Tensor
@@ -45,6 +46,9 @@ def recorded_loop(
             return found
         return counted_loop(step, carried, stacks, length, backwards)
     except (NotOneLoop, RecordingError):
+        checkpoints = current_checkpoints()
+        if checkpoints is not None:
+            checkpoints.forget()
         return None
 
 

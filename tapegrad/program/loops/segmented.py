@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -20,7 +20,8 @@ from tapegrad.program.loops.body import Body
 from tapegrad.program.loops.call import over_rounds, real_arrays, recording_of_loop
 from tapegrad.program.loops.counted_call import Counted, CountedRule, run_rounds
 from tapegrad.program.loops.segments import Segments
-from tapegrad.program.loops.tracing import Step, Tensors, body_of, trace
+from tapegrad.program.loops.tracing import Round, Step, Tensors, body_of, trace
+from tapegrad.program.record.recording import Recorded, Recording
 
 
 def _loop_over(
@@ -71,6 +72,35 @@ class _Parts:
         return [concat([*pair][::order]) for pair in zip(parts, rests, strict=True)]
 
 
+class Checkpoint(NamedTuple):
+    """What the first run of a loop has kept for the gradient, which runs its rounds again."""
+
+    segments: Segments
+    starts: Tensors
+    start_of_rest: Tensors
+    last: Tensors
+    """What the loop carried at its end."""
+    values: dict[int, Any]
+    """The values that variables had."""
+
+    def is_of(self, loop: Segmented, found: Round, around: Recording) -> bool:
+        """Whether a loop does the same as the one that has kept this."""
+        segments = self.segments
+        length = segments.count * segments.length + segments.rest
+        shapes = [(x.shape, x.dtype) for x in self.last]
+        is_alike = [(x.shape, x.dtype) for x in loop.carried] == shapes and not found.states
+        if length != loop.length or not is_alike:
+            return False
+        now = _values_of_variables(around)
+        return all(now.get(number) == value for number, value in self.values.items())
+
+
+def _values_of_variables(around: Recording) -> dict[int, Any]:
+    """Return which values the variables of a recording have, by their numbers."""
+    arrays = {number: around.array_of(v) for number, v in around.variables.items()}
+    return {n: a.value.number if type(a) is Recorded else id(a) for n, a in arrays.items()}
+
+
 class Segmented(Counted):
     """A loop in segments that is being recorded."""
 
@@ -78,6 +108,21 @@ class Segmented(Counted):
     starts: Tensors
     """What is carried at the beginnings of segments, stacked."""
     start_of_rest: Tensors
+    _kept: Checkpoint | None = None
+
+    def checkpoint(self, around: Recording, results: list[Any]) -> Checkpoint:
+        """Return what this run has kept; `results` are those of the loop."""
+        last = [wrap(array) for array in results[: len(self.carried)]]
+        values = _values_of_variables(around)
+        return Checkpoint(self.parts.segments, self.starts, self.start_of_rest, last, values)
+
+    def continue_from(self, kept: Checkpoint) -> None:
+        """Take what is carried from an earlier run instead of this one.
+
+        Then nothing reads what this run carries, and it is not made unless its stacks are read.
+        """
+        self._kept = kept
+        self.divide(kept.segments)
 
     def divide(self, segments: Segments) -> None:
         """Set the segments."""
@@ -105,6 +150,9 @@ class Segmented(Counted):
         rest: Tensors = []
         if segments.rest:
             new, rest = run(new, self.parts.rest(stacks), segments.rest)
+        if self._kept is not None:
+            self.starts, self.start_of_rest = self._kept.starts, self._kept.start_of_rest
+            new = self._kept.last
         return _arrays([*new, *self.parts.joined(made[: layout.made], rest)])
 
 

@@ -16,6 +16,7 @@ from math import isqrt
 from tapegrad.core.recorder import current_region, current_segments
 from tapegrad.program.graph.graph import Value
 from tapegrad.program.loops.pullback import Pullback
+from tapegrad.program.loops.tracing import Round
 
 LEAST_ROUNDS = 16
 """The least rounds of a loop that is divided."""
@@ -91,6 +92,21 @@ def segments_of(pullback: Pullback, length: int, is_inner: bool) -> Segments | N
             budget.take(length * kept)
         return None
     return _divided(length, carried, kept, None)
+
+
+def may_be_kept(found: Round, length: int) -> bool:
+    """Whether the first run of a loop keeps what its gradient continues from.
+
+    Rounds that assign variables, such as states of generators, begin with other values when they
+    run again.
+    """
+    return length >= LEAST_ROUNDS and not found.states
+
+
+def segments_of_first_run(pullback: Pullback, length: int, count: int | None) -> Segments | None:
+    """Return how a loop is divided whose gradient will run its rounds again, None if it is not."""
+    kept = kept_bytes(pullback)
+    return _divided(length, _bytes(pullback.round.carried_in), kept, count) if kept else None
 
 
 def is_too_large(segments: Segments, pullback: Pullback) -> bool:

@@ -58,12 +58,12 @@ def with_shared_constants(graph: Graph) -> Graph:
         return graph
     calls = []
     for call in graph.calls:
-        operands = tuple(
-            replace(x, number=same.get(x.number, x.number)) if isinstance(x, Value) else x
-            for x in call.operands
-        )
-        is_changed = any(value.number in same for value in call.reads)
-        calls.append(call.with_values(operands) if is_changed else call)
+        if any([value.number in same for value in call.reads]):
+            call = call.with_values(tuple([
+                replace(x, number=same.get(x.number, x.number)) if isinstance(x, Value) else x
+                for x in call.operands
+            ]))  # fmt: skip
+        calls.append(call)
     return replace(graph, calls=tuple(calls))
 
 

@@ -32,6 +32,7 @@ from tapegrad.program.record.size_reads import noting_size_reads
 
 _variable_array: Any = Variable.__dict__["array"]
 _tensor_array: Any = Tensor.__dict__["array"]
+_get_tensor_array, _set_tensor_array = _tensor_array.__get__, _tensor_array.__set__
 # A finalizer may end an abandoned recording while this thread holds it.
 _lock = threading.RLock()
 _active: set[Recording] = set()
@@ -63,7 +64,7 @@ class _TensorArray:
     def __get__(self, tensor: Any, owner: type | None = None) -> Any:
         if tensor is None:
             return self
-        array = _tensor_array.__get__(tensor)
+        array = _get_tensor_array(tensor)
         recording = current_recording()
         if recording is None:
             return array
@@ -78,7 +79,7 @@ class _TensorArray:
             recording = current_recording()
             if recording is not None:
                 recording.note_new_tensor(tensor)
-        _tensor_array.__set__(tensor, array)
+        _set_tensor_array(tensor, array)
 
 
 @contextmanager

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import Capabilities
-from tapegrad.core.backend.protocol import Array, Memory
+from tapegrad.core.backend.protocol import Array, Backend, Memory
 from tapegrad.core.backend.registry import backend_of, find_backend, register_array_type
 from tapegrad.core.call_site import call_site, module_of, user_call
 from tapegrad.core.commit import set_recording_check, store
-from tapegrad.core.memory_trace import owner_of
-from tapegrad.core.number_checks import origin_of_call, origin_of_recorded_call
+from tapegrad.core.number_checks import origin_of_recorded_call
 from tapegrad.core.observed import Observed
+from tapegrad.core.origin import origin_of_call
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.recorder import current_region
 from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
@@ -35,6 +35,7 @@ from tapegrad.errors import LeakedTensorError, RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.record.decisions import DecisionError, error_of_read, may_convert
 from tapegrad.program.record.recorded_operators import bind_operators
+from tapegrad.program.record.shared_memory import share_memory
 
 
 class Recorded:
@@ -106,12 +107,6 @@ def _is_read_by_user() -> bool:
     return not module.startswith("tapegrad.") or module.startswith("tapegrad.core.values.")
 
 
-def _share_memory(results: Sequence[Any], operands: Sequence[Any]) -> bool:
-    """Whether a result shares memory with an operand."""
-    owners = {id(owner_of(operand)) for operand in operands if type(operand) not in NUMBERS}
-    return any([id(owner_of(result)) in owners for result in results])
-
-
 _OTHER_THREAD = (
     "A function that is being recorded uses its tensors in another thread. A recording sees only "
     "its own thread: compute there, or run the function eagerly with function(jit_compile=False)."
@@ -169,6 +164,8 @@ class Recording:
         """What the user's code did with the lengths of axes."""
         self._count = 0
         self._known: dict[int, Value] = {}
+        self._backends: dict[type, tuple[Backend, str | None]] = {}
+        """The backends of array types, and their devices where there is one only."""
 
     def is_inside(self, other: Recording) -> bool:
         """Whether this is the recording of a loop's body that may read values of the other one."""
@@ -183,8 +180,16 @@ class Recording:
     def value_of(self, array: Array) -> Value:
         """Return a new value with the shape and dtype of an array."""
         self._count += 1
-        backend = backend_of(array)
-        device = backend.device_of(array)
+        known = self._backends.get(type(array))
+        if known is None:
+            backend = backend_of(array)
+            # Most backends have one device, of which an array need not be asked.
+            devices = backend.devices()
+            only = devices[0] if len(devices) == 1 else None
+            known = self._backends[type(array)] = (backend, only)
+        backend, device = known
+        if device is None:
+            device = backend.device_of(array)
         return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
 
     def wrap(self, array: Array) -> Recorded:
@@ -318,17 +323,16 @@ class Recording:
             raise LeakedTensorError
         if _thread.recording is not self:
             raise RecordingError(_OTHER_THREAD)
-        arrays = [o.array if type(o) is Recorded else o for o in operands]
-        real = [array for array in arrays if type(array) not in NUMBERS]
-        array_type = type(real[0])
-        if any([type(array) is not array_type for array in real]):
-            refuse_mixed_devices(primitive.name, real)
+        arrays, array_type = _unwrapped(primitive, operands)
         result = primitive.kernel(array_type)(*arrays, **params)
-        many = isinstance(result, tuple | list)
+        many = isinstance(result, (tuple, list))  # a union would take longer
         results = tuple(result) if many else (result,)
         values = tuple([self.value_of(array) for array in results])
-        given = tuple([self._operand(o) for o in operands])
-        aliases = _share_memory(results, arrays)
+        given = tuple([
+            o.value if type(o) is Recorded and o.recording is self else self._operand(o)
+            for o in operands
+        ])  # fmt: skip
+        aliases = share_memory(results, arrays)
         rest = (aliases, current_region(), *origin_of_recorded_call())
         self.calls.append(Call(primitive, given, params, values, array_type, *rest))
         if self.kept is not None:
@@ -351,7 +355,7 @@ class Recording:
             self._count += 1
             values.append(Value(self._count, shape, value.dtype, value.device))
         given = tuple([self._operand(o) for o in operands])
-        aliases = _share_memory(results, arrays)
+        aliases = share_memory(results, arrays)
         rest = (aliases, call.region, call.site, call.function, call.is_backward)
         self.calls.append(
             Call(call.primitive, given, params, tuple(values), call.array_type, *rest)
@@ -442,6 +446,23 @@ class Recording:
         )
 
 
+def _unwrapped(primitive: Primitive, operands: Sequence[Any]) -> tuple[list[Any], type]:
+    """Return the arrays and numbers that a kernel takes, and the type of the arrays."""
+    arrays: list[Any] = []
+    found: Any = None
+    for operand in operands:
+        array = operand.array if type(operand) is Recorded else operand
+        arrays.append(array)
+        array_type = type(array)
+        if array_type is found or array_type in NUMBERS:
+            continue
+        if found is None:
+            found = array_type
+        else:
+            refuse_mixed_devices(primitive.name, [a for a in arrays if type(a) not in NUMBERS])
+    return arrays, found
+
+
 def _reading_instead(call: Call, values: Mapping[int, Value]) -> Call:
     """Return the call with some operands replaced."""
     return replace(
@@ -460,8 +481,10 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            recording = next(o.recording for o in operands if type(o) is Recorded)
-            inner = _thread.recording
+            first = operands[0]
+            if type(first) is not Recorded:
+                first = next(o for o in operands if type(o) is Recorded)
+            recording, inner = first.recording, _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
             if recording.size_notes.is_read:
@@ -517,7 +540,7 @@ class _RecordingBackend:
         inner = _thread.recording
         is_inner = inner is not None and inner.is_inside(like.recording)
         recording = inner if inner is not None and is_inner else like.recording
-        return [recording.adopted(value) for value in values]
+        return [v if type(v) is Recorded else recording.adopted(v) for v in values]
 
     def to_host(self, array: Recorded) -> np.ndarray:
         """Return the value if a function of the package needs it; users must not read values."""
