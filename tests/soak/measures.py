@@ -1,0 +1,56 @@
+"""What a process holds: memory, open files and threads, and whether they grew."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import tracemalloc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the process held at one moment."""
+
+    resident: int
+    """Bytes of memory of the process."""
+    traced: int
+    """Bytes that Python allocated and holds, arrays of NumPy included."""
+    files: int
+    threads: int
+
+
+def measured() -> Measures:
+    """Return what this process holds now; 0 where the system does not say."""
+    table = Path("/proc/self/statm")
+    pages = int(table.read_text(encoding="ascii").split()[1]) if table.exists() else 0
+    page = os.sysconf("SC_PAGE_SIZE") if pages else 0
+    folder = Path("/proc/self/fd")
+    files = len(list(folder.iterdir())) if folder.exists() else 0
+    return Measures(
+        pages * page, tracemalloc.get_traced_memory()[0], files, threading.active_count()
+    )
+
+
+def growth(measures: Sequence[Measures], most: float) -> list[str]:
+    """Say what grew by more than a share between the second and the last third.
+
+    The first third warms up: programs are recorded and caches fill.
+    """
+    third = len(measures) // 3
+    if third == 0:
+        return []
+    before, after = measures[third : 2 * third], measures[-third:]
+    found = []
+    for name in ("resident", "traced"):
+        sizes = [statistics.median(getattr(m, name) for m in part) for part in (before, after)]
+        if sizes[1] > sizes[0] * (1 + most):
+            found.append(f"{name} memory grew from {sizes[0]:,.0f} to {sizes[1]:,.0f} bytes")
+    for name in ("files", "threads"):
+        highest = [max(getattr(m, name) for m in part) for part in (before, after)]
+        if highest[1] > highest[0]:
+            found.append(f"the number of {name} grew from {highest[0]} to {highest[1]}")
+    return found
