@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import functools
 import hashlib
 import json
 import os
@@ -82,11 +83,18 @@ def module_of(name: str) -> str:
 
 def digest(name: str, root: Path = ROOT) -> str:
     """Return a hash of the sources that a run depends on."""
+    own = module_of(name).rpartition(".")[0].replace(".", "/")
+    parts = [folder_digest(root / folder) for folder in (*SOURCES, own)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def folder_digest(folder: Path) -> str:
+    """Return a hash of the Python files below a folder."""
     found = hashlib.sha256()
-    for folder in (*SOURCES, module_of(name).rpartition(".")[0].replace(".", "/")):
-        for path in sorted((root / folder).rglob("*.py")):
-            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    for path in sorted(folder.rglob("*.py")):
+        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
 
 
 def command_of(name: str, run: dict[str, Any]) -> str:
