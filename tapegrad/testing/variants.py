@@ -56,7 +56,9 @@ def _interleaved(x: Array) -> Array:
     big = np.repeat(x, 2, 0) if x.ndim else x
     for axis in range(1, x.ndim):
         big = np.repeat(big, 2, axis)
-    return np.ascontiguousarray(big)
+    return np.array(
+        big, order="C"
+    )  # which keeps arrays without axes, as ascontiguousarray does not
 
 
 def _part(x: Any) -> Any:
@@ -73,8 +75,8 @@ def _transposed(x: Any) -> Any:
 
 LAYOUTS: dict[str, tuple[Callable[[Array], Array], Callable[[Any], Any]]] = {
     "strided": (_interleaved, _part),
-    "reversed": (lambda x: np.ascontiguousarray(_reversed(x)), _reversed),
-    "fortran": (lambda x: np.ascontiguousarray(np.transpose(x)), _transposed),
+    "reversed": (lambda x: np.array(_reversed(x), order="C"), _reversed),
+    "fortran": (lambda x: np.array(np.transpose(x), order="C"), _transposed),
 }
 """By name: how an argument is stored, and how the function sees it."""
 
