@@ -40,6 +40,10 @@ PURPOSES = {
     "failures": "KeyboardInterrupt or MemoryError at a random line: nothing half-done is left",
     "files": "damaged files: they are read, or refused in words, and values stay",
     "calls": "wrong arguments of public functions: a result, or an error in words",
+    "derivatives": "all samples in other layouts and shapes, in all modes: values against NumPy, "
+    "derivatives against differences, batches against loops, functions against eager code",
+    "oracles": "all samples in JAX and PyTorch, which differentiate the recorded programs by their "
+    "own rules; [oracles](oracles.md) has the reasons of all disagreements",
     "soak": "long training with changing batch sizes, dropped references, exceptions in steps and "
     "reloaded checkpoints: memory, files and threads stay, and the results repeat",
 }
@@ -54,14 +58,16 @@ UNITS = {
     "failures": ("failures", "KeyboardInterrupt", "MemoryError"),
     "files": ("files", "refused", "loaded"),
     "calls": ("functions", "calls", "refused"),
+    "derivatives": ("samples", "variants", "checks", "derivative checks", "refused"),
+    "oracles": ("samples", "comparisons", "arrays", "agrees", "differs", "not compared"),
     "soak": ("steps", "eager steps", "exceptions", "dropped references", "reloads",
              "segments repeated"),
 }  # fmt: skip
 
-MODULES = {"soak": "tests.soak.run"}
+MODULES = {name: f"tests.{name}.run" for name in ("derivatives", "oracles", "soak")}
 """The commands of runs that are no fuzzers."""
 
-OPTIONS = {"soak": ("steps", "seed")}
+OPTIONS = {"derivatives": ("part",), "oracles": ("part",), "soak": ("steps", "seed")}
 """The options of their commands; a fuzzer has `FUZZING`."""
 
 FUZZING = ("seconds", "seed")
@@ -161,10 +167,10 @@ def recorded(name: str, values: dict[str, Any]) -> dict[str, Any]:
     sys.stdout.write(run.stdout)
     counts = json.loads(run.stdout.splitlines()[-1])
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    notes = counts.pop("notes", [])
+    more = {key: counts.pop(key) for key in ("notes", "details") if counts.get(key)}
     chosen = {option: values[option] for option in OPTIONS.get(name, FUZZING)}
     return {"counts": counts, "date": today, "digest": now, "machine": machine(), **chosen,
-            **({"notes": notes} if notes else {})}  # fmt: skip
+            **more}  # fmt: skip
 
 
 def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) -> int:
@@ -174,6 +180,7 @@ def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) ->
     parser.add_argument("--record", choices=list(PURPOSES))
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--part", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}

@@ -8,6 +8,7 @@ of the variant, and its derivatives pass through the view.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,9 +57,7 @@ def _interleaved(x: Array) -> Array:
     big = np.repeat(x, 2, 0) if x.ndim else x
     for axis in range(1, x.ndim):
         big = np.repeat(big, 2, axis)
-    return np.array(
-        big, order="C"
-    )  # which keeps arrays without axes, as ascontiguousarray does not
+    return np.array(big, order="C")  # ascontiguousarray would add an axis to a number
 
 
 def _part(x: Any) -> Any:
@@ -126,7 +125,8 @@ def is_elementwise(sample: Sample) -> bool:
     if sample.reference is None or len(shapes) != 1 or math.prod(*shapes) < 2:
         return False
     (shape,) = shapes
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a reference may complain about a single number
         try:
             whole = _as_tuple(sample.reference(*arrays))
             places = [(0,) * len(shape), tuple(n - 1 for n in shape)]
@@ -190,6 +190,19 @@ def with_shapes(sample: Sample, shapes: str) -> Sample | None:
     return replace(sample, name=f"{sample.name}@{shapes}", args=args)
 
 
+VARIANTS = (*LAYOUTS, *SHAPES)
+
+
+def variant_of(sample: Sample, name: str) -> Sample | None:
+    """Return the variant of a sample with one of the names in VARIANTS, if it allows that.
+
+    >>> from tapegrad.testing.sample import Sample, normal
+    >>> variant_of(Sample("sum", lambda x: x.sum(), [normal(2)], lambda x: x.sum()), "reversed")
+    sum@reversed
+    """
+    return with_layout(sample, name) if name in LAYOUTS else with_shapes(sample, name)
+
+
 def variants_of(sample: Sample) -> list[Sample]:
     """Return the layouts and the shapes that a sample allows.
 
@@ -197,6 +210,5 @@ def variants_of(sample: Sample) -> list[Sample]:
     >>> variants_of(Sample("square", lambda x: x * x, [normal(2, 3)], lambda x: x * x))
     [square@strided, square@reversed, square@fortran, square@0d, square@empty]
     """
-    found = [with_layout(sample, layout) for layout in LAYOUTS]
-    found += [with_shapes(sample, shapes) for shapes in SHAPES]
+    found = [variant_of(sample, name) for name in VARIANTS]
     return [variant for variant in found if variant is not None]

@@ -53,9 +53,10 @@ MODES: dict[str, Check] = {
     "forward": checks.check_jvp,
     "second order": checks.check_second_order,
     "vmap": checks.check_batching,
+    "single": checks.check_dtypes,
     "function": check_function,
 }
-"""The modes of one process; `plain` is all of them with TAPEGRAD_PLAIN=1."""
+"""The modes of one process; `single` checks that results keep single precision."""
 
 DERIVATIVES = ("reverse", "forward", "second order")
 
@@ -66,4 +67,4 @@ def applies(sample: Sample, mode: str) -> bool:
         return sample.reference is not None
     if mode in DERIVATIVES:
         return sample.differentiable and (mode != "second order" or sample.order >= 2)
-    return sample.batches if mode == "vmap" else sample.records
+    return {"vmap": sample.batches, "single": True, "function": sample.records}[mode]

@@ -18,7 +18,7 @@ from tapegrad.testing.sample import Sample
 from tapegrad.testing.variants import complex_form
 from tapegrad_bench.translation import Peer, translated
 from tests.oracles.arbiter import gradients_are_right, inner, values_are_right
-from tests.oracles.peers import values_and_gradients
+from tests.oracles.peers import MOST_CALLS, values_and_gradients
 
 Array = np.ndarray
 TOLERANCE = 1e-8
@@ -43,6 +43,17 @@ class Outcome:
     """Whether the program stops gradients, because the function has a derivative of its own."""
     numbers: int = 0
     """How many arrays were compared."""
+
+    def row(self) -> list[Any]:
+        """Return it as a row of a record."""
+        return [self.library, self.dtype, self.sample, self.verdict, self.text, self.right,
+                self.has_own_rule]  # fmt: skip
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Outcome:
+        """Return the outcome that a row of a record describes."""
+        library, dtype, sample, verdict, text, right, has_own_rule = row
+        return cls(sample, dtype, library, verdict, text, right, has_own_rule)
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,9 @@ def compare(sample: Sample, dtype: str, library: str) -> Outcome:
             mine = ours(sample)
         except (TapegradError, TypeError, ValueError) as error:
             return replace(outcome, text=f"tapegrad refuses: {_line(error)}")
+        calls = len(mine.graph.calls)
+        if calls > MOST_CALLS[library]:
+            return replace(outcome, text=f"the program has {calls} calls")
         peer = Peer(library)
         try:
             run = translated(mine.graph, peer)

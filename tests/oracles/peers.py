@@ -25,6 +25,13 @@ PACKAGES = {"jax": ("jax",), "torch": ("torch", "array_api_compat")}
 """What must be installed for a library to run a program."""
 
 
+MOST_CALLS = {"jax": 150, "torch": 100_000}
+"""The longest programs that a library is asked about: XLA compiles each call, for minutes."""
+
+# Before JAX is imported: its time goes into compiling programs that run once.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
 def installed() -> list[str]:
     """Return the libraries that can be asked here."""
     return [name for name, need in PACKAGES.items() if all(map(importlib.util.find_spec, need))]
@@ -56,8 +63,6 @@ def values_and_gradients(
 def _with_jax(
     run: Run, inputs: list[Any], is_followed: list[bool], weights: list[Any]
 ) -> tuple[Sequence[Any], list[Any]]:
-    # The time goes into compiling programs that run once.
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     jax: Any = importlib.import_module("jax")
 
     def chosen(*followed: Any) -> tuple[list[Any], list[Any]]:

@@ -1,0 +1,146 @@
+"""Why a library does not agree with tapegrad about a sample, or was not asked.
+
+A reason names what differs and, for results that differ, which side NumPy, SciPy or differences
+support; see `arbiter.py`. An outcome without a reason is a fault of tapegrad until it has one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.oracles.comparison import Outcome
+
+
+class Reason(NamedTuple):
+    """A reason, and the outcomes that it is about."""
+
+    text: str
+    verdict: str
+    """"differs" or "not compared"."""
+    words: str = ""
+    """A pattern that is in the outcome's text."""
+    samples: str = ""
+    """A pattern that the sample's name matches."""
+    library: str = ""
+    right: str = ""
+    """The side that must be right."""
+    has_own_rule: bool | None = None
+
+    def explains(self, outcome: Outcome) -> bool:
+        """Return whether this is the reason of an outcome."""
+        return (
+            outcome.verdict == self.verdict
+            and re.search(self.words, outcome.text) is not None
+            and re.match(self.samples, outcome.sample) is not None
+            and self.library in ("", outcome.library)
+            and self.right in ("", outcome.right)
+            and self.has_own_rule in (None, outcome.has_own_rule)
+        )
+
+
+NOT_COMPARED = [
+    Reason("tapegrad refuses these arguments, in words.", "not compared", "^tapegrad refuses"),
+    Reason(
+        "The program is so long that XLA compiles it for minutes; PyTorch is asked about it.",
+        "not compared",
+        "^the program has",
+        library="jax",
+    ),
+    Reason(
+        "The library does not have the function in double precision, or draws random numbers by "
+        "rejection in another way.",
+        "not compared",
+        "has no translation of",
+    ),
+    Reason(
+        "The library has no order of complex numbers. tapegrad has that of NumPy: by the real "
+        "part, then by the imaginary part.",
+        "not compared",
+        "omplex|iinfo|'torch.dtype' object",
+    ),
+    Reason(
+        "The library has no derivative of the function, or none for this argument.",
+        "not compared",
+        "(?i)derivative|differentia",
+    ),
+    Reason(
+        "The kernel of the Schur decomposition writes in place, which PyTorch does not "
+        "differentiate.",
+        "not compared",
+        "inplace operation",
+        library="torch",
+    ),
+    Reason(
+        "PyTorch has no slices with negative steps.",
+        "not compared",
+        "step must be greater than zero",
+        library="torch",
+    ),
+]
+
+DIFFERS = [
+    Reason(
+        "The function has a derivative of its own, because the formula of its value is not meant "
+        "to be differentiated. The library differentiates that formula.",
+        "differs",
+        "^gradient",
+        right="tapegrad",
+        has_own_rule=True,
+    ),
+    Reason(
+        "PyTorch computes the factor `2**y` of an integer `y` in integers.",
+        "differs",
+        "^gradient",
+        "ldexp|frexp",
+        "torch",
+        "tapegrad",
+    ),
+    Reason(
+        "PyTorch has the function without a derivative and returns a result without a gradient.",
+        "differs",
+        "^gradient",
+        "bessel_k",
+        "torch",
+        "tapegrad",
+    ),
+    Reason(
+        "PyTorch perturbs a singular matrix, so its gradient is not exact.",
+        "differs",
+        "^gradient",
+        "det-singular",
+        "torch",
+        "tapegrad",
+    ),
+    Reason(
+        "The kernel of the triangular root sets entries of an array that PyTorch does not track.",
+        "differs",
+        "^gradient",
+        "sqrtm|logm|scipy-fractional_matrix_power",
+        "torch",
+        "tapegrad",
+    ),
+    Reason(
+        "PyTorch passes a gradient to the imaginary part of the diagonal, which the decomposition "
+        "does not read.",
+        "differs",
+        "^gradient",
+        "scipy-cholesky_banded",
+        "torch",
+        "tapegrad",
+    ),
+    Reason(
+        "The real and the imaginary part are replaced apart, as NumPy does; the library replaces "
+        "only some of them.",
+        "differs",
+        "^value",
+        "nan_to_num",
+    ),
+]
+
+REASONS = [*NOT_COMPARED, *DIFFERS]
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Return why an outcome is as it is, or "" if nobody has said so."""
+    return next((reason.text for reason in REASONS if reason.explains(outcome)), "")
