@@ -85,7 +85,8 @@ def check_all(samples: Sequence[Sample], modes: Iterable[str]) -> Counter[str]:
             if wrong:
                 counts["faults"] += 1
                 sys.stdout.write(f"--- {sample.name}, {mode}: {wrong}\n")
-                sys.stdout.flush()
+        if sum(counts[name] for name in ("samples", "variants")) % 100 == 0:
+            sys.stderr.write(f"{counts['checks']} checks, {counts['faults']} faults\n")
     return counts
 
 
@@ -118,6 +119,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check derivatives of all samples and variants.")
     parser.add_argument("--part", type=int, default=1, help="take one variant in so many")
     given = parser.parse_args(arguments)
+    # Thousands of programs are compiled, and each runs twice.
+    os.environ.setdefault("TAPEGRAD_CFLAGS", "-O0")
     samples = all_samples()
     chosen = [*[s for s in samples if is_chosen(s.name, given.part)], *cases(samples, given.part)]
     if os.environ.get("TAPEGRAD_PLAIN") == "1":
