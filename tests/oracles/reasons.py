@@ -130,6 +130,30 @@ DIFFERS = [
         "tapegrad",
     ),
     Reason(
+        "JAX takes the derivative of a sign for 0; that of `z / |z|` is not 0 for complex `z`.",
+        "differs",
+        "^gradient",
+        "sign",
+        "jax",
+        "tapegrad",
+    ),
+    Reason(
+        "JAX takes the other root of `z**2 - 1` in a part of the plane.",
+        "differs",
+        "^gradient",
+        "acosh",
+        "jax",
+        "tapegrad",
+    ),
+    Reason(
+        "The parts of the formula have kinks at 0 that cancel. JAX differentiates each by itself.",
+        "differs",
+        "^gradient",
+        "sigmoid_cross_entropy_with_logits-zero",
+        "jax",
+        "tapegrad",
+    ),
+    Reason(
         "The real and the imaginary part are replaced apart, as NumPy does; the library replaces "
         "only some of them.",
         "differs",
