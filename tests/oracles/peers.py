@@ -43,17 +43,18 @@ def version(library: str) -> str:
 
 
 def values_and_gradients(
-    peer: Peer, run: Run, arrays: Sequence[Array], seeds: Sequence[Array | None]
+    peer: Peer, run: Run, arrays: Sequence[Array], seeds: Sequence[Array | None], is_short: bool
 ) -> tuple[list[Array], list[Array | None]]:
     """Return the results of a program and the gradients of its results, weighted with seeds.
 
-    A result whose seed is None is not differentiated; an integer argument has no gradient.
+    A result whose seed is None is not differentiated; an integer argument has no gradient. A short
+    program may be compiled as a whole.
     """
     inputs = [peer.array(array) for array in arrays]
     is_followed = [array.dtype.kind in "fc" for array in arrays]
     weights = [None if seed is None else peer.array(seed) for seed in seeds]
     differentiate = _with_jax if peer.name == "jax" else _with_torch
-    values, gradients = differentiate(run, inputs, is_followed, weights)
+    values, gradients = differentiate(run, inputs, is_followed, weights, is_short)
     found = iter(gradients)
     taken = [next(found) if flag else None for flag in is_followed]
     hosts = [None if gradient is None else peer.host(gradient) for gradient in taken]
@@ -61,7 +62,7 @@ def values_and_gradients(
 
 
 def _with_jax(
-    run: Run, inputs: list[Any], is_followed: list[bool], weights: list[Any]
+    run: Run, inputs: list[Any], is_followed: list[bool], weights: list[Any], is_short: bool
 ) -> tuple[Sequence[Any], list[Any]]:
     jax: Any = importlib.import_module("jax")
 
@@ -79,14 +80,14 @@ def _with_jax(
     if not sources or all(w is None for w in weights):
         return run(inputs), [None for _ in sources]
     try:
-        # One compilation takes less time than one of each operation.
-        return jax.jit(both)(*sources)
+        # One compilation takes less time than one of each call, unless there are many.
+        return (jax.jit(both) if is_short else both)(*sources)
     except Exception:  # a kernel that reads values
         return both(*sources)
 
 
 def _with_torch(
-    run: Run, inputs: list[Any], is_followed: list[bool], weights: list[Any]
+    run: Run, inputs: list[Any], is_followed: list[bool], weights: list[Any], is_short: bool
 ) -> tuple[Sequence[Any], list[Any]]:
     torch: Any = importlib.import_module("torch")
     for flag, x in zip(is_followed, inputs, strict=True):
