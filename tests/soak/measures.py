@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import threading
-import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ class Measures:
 
     resident: int
     """Bytes of memory of the process."""
-    traced: int
-    """Bytes that Python allocated and holds, arrays of NumPy included."""
+    blocks: int
+    """Blocks of memory that Python allocated and holds."""
     files: int
     threads: int
 
@@ -30,9 +30,8 @@ def measured() -> Measures:
     page = os.sysconf("SC_PAGE_SIZE") if pages else 0
     folder = Path("/proc/self/fd")
     files = len(list(folder.iterdir())) if folder.exists() else 0
-    return Measures(
-        pages * page, tracemalloc.get_traced_memory()[0], files, threading.active_count()
-    )
+    blocks = sys.getallocatedblocks()
+    return Measures(pages * page, blocks, files, threading.active_count())
 
 
 def growth(measures: Sequence[Measures], most: float) -> list[str]:
@@ -45,12 +44,25 @@ def growth(measures: Sequence[Measures], most: float) -> list[str]:
         return []
     before, after = measures[third : 2 * third], measures[-third:]
     found = []
-    for name in ("resident", "traced"):
+    for name in ("resident", "blocks"):
         sizes = [statistics.median(getattr(m, name) for m in part) for part in (before, after)]
         if sizes[1] > sizes[0] * (1 + most):
-            found.append(f"{name} memory grew from {sizes[0]:,.0f} to {sizes[1]:,.0f} bytes")
+            found.append(f"{name} grew from {sizes[0]:,.0f} to {sizes[1]:,.0f}")
     for name in ("files", "threads"):
         highest = [max(getattr(m, name) for m in part) for part in (before, after)]
         if highest[1] > highest[0]:
             found.append(f"the number of {name} grew from {highest[0]} to {highest[1]}")
     return found
+
+
+def traced_growth(sizes: Sequence[int], most: int = 100_000) -> list[str]:
+    """Say where the second of two traced segments left more bytes behind than the first.
+
+    A trainer with its programs is left by each; `most` is for tables that fill slowly.
+    """
+    pairs = zip(sizes[::2], sizes[1::2], strict=False)
+    return [
+        f"traced memory grew from {one:,} to {other:,} bytes"
+        for one, other in pairs
+        if other > one + most
+    ]

@@ -9,7 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tests.seeds import LONG, SEED
-from tests.soak.measures import Measures, growth
+from tests.soak.measures import Measures, growth, traced_growth
 from tests.soak.run import Soak
 from tests.soak.trainer import Trainer
 
@@ -51,14 +51,14 @@ def test_a_result_that_does_not_repeat_is_a_fault(
 
 
 def measures(**changes: Any) -> Measures:
-    return Measures(**{"resident": 1000, "traced": 100, "files": 5, "threads": 2, **changes})
+    return Measures(**{"resident": 1000, "blocks": 100, "files": 5, "threads": 2, **changes})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"resident": 1011}, "resident memory grew from 1,000 to 1,011 bytes"),
-        ({"traced": 102}, "traced memory grew from 100 to 102 bytes"),
+        ({"resident": 1011}, "resident grew from 1,000 to 1,011"),
+        ({"blocks": 102}, "blocks grew from 100 to 102"),
         ({"files": 6}, "the number of files grew from 5 to 6"),
         ({"threads": 3}, "the number of threads grew from 2 to 3"),
     ],
@@ -67,4 +67,10 @@ def test_growth_is_named(change: dict[str, int], message: str) -> None:
     early, late = [measures(resident=1)] * 3 + [measures()] * 3, [measures(**change)] * 3
 
     assert growth(early + late, most=0.01) == [message]
-    assert growth(early + [measures(resident=1010, traced=101)] * 3, most=0.01) == []
+    assert growth(early + [measures(resident=1010, blocks=101)] * 3, most=0.01) == []
+
+
+def test_growth_of_traced_memory_is_named() -> None:
+    found = traced_growth([500_000, 510_000, 500_000, 700_000, 9])
+
+    assert found == ["traced memory grew from 500,000 to 700,000 bytes"]
