@@ -6,6 +6,7 @@ import os
 import statistics
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,13 @@ def measured() -> Measures:
     files = len(list(folder.iterdir())) if folder.exists() else 0
     blocks = sys.getallocatedblocks()
     return Measures(pages * page, blocks, files, threading.active_count())
+
+
+def wait_for_threads(least: int, seconds: float = 10.0) -> None:
+    """Wait until no more threads run: one that reads ahead ends soon after its reader."""
+    end = time.monotonic() + seconds
+    while threading.active_count() > least and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def growth(measures: Sequence[Measures], most: float) -> list[str]:

@@ -19,6 +19,7 @@ import gc
 import json
 import sys
 import tempfile
+import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import tapegrad as tf
-from tests.soak.measures import Measures, growth, measured, traced_growth
+from tests.soak.measures import Measures, growth, measured, traced_growth, wait_for_threads
 from tests.soak.trainer import StepError, Trainer, batches
 
 SEGMENT = 250
@@ -94,6 +95,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
         self.measures: list[Measures] = []
         self.traced: list[int] = []
+        self.threads = threading.active_count()
         self.faults: list[str] = []
         self.trainer = Trainer(seed)
 
@@ -128,6 +130,7 @@ class Soak:
         if self.trainer.digest() != after:
             self.faults.append(f"the checkpoint after step {first + self.length} lost something")
         gc.collect()
+        wait_for_threads(self.threads)
         self.measures.append(measured())
 
     def summary(self) -> dict[str, Any]:
