@@ -13,6 +13,7 @@ from tapegrad_cupy.kernels.copying.shape import KERNELS as SHAPE
 from tapegrad_cupy.kernels.fourier.frames import KERNELS as FRAMES
 from tapegrad_cupy.kernels.fourier.transforms import KERNELS as TRANSFORMS
 from tapegrad_cupy.kernels.indexing.gather import KERNELS as GATHER
+from tapegrad_cupy.kernels.indexing.row_sorts import KERNELS as ROW_SORTS
 from tapegrad_cupy.kernels.indexing.scatter import KERNELS as SCATTER
 from tapegrad_cupy.kernels.indexing.searching import KERNELS as SEARCHING
 from tapegrad_cupy.kernels.linalg.solvers import KERNELS as LINALG
@@ -38,6 +39,7 @@ KERNELS = {
     **GATHER,
     **SCATTER,
     **SEARCHING,
+    **ROW_SORTS,
     **LINALG,
     **TRANSFORMS,
     **FRAMES,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ KERNEL, MEMCPY, MEMSET = 0, 1, 2  # CUgraphNodeType
 _EMPTY, _WAIT_EVENT, _RECORD_EVENT = 5, 6, 7
 _INVALID_VALUE = 1
 _DEVICE_MEMORY = 2  # CUmemorytype
+
+_CUPY_NAMES = ("cupy_", "tapegrad_")
+"""How the names of kernels begin that CuPy generates."""
 
 Triple = tuple[int, int, int]
 
@@ -177,11 +181,42 @@ def kernel_arguments(found: KernelParameters) -> bytes:
     """Return the arguments of a launch in one piece, each where the kernel expects it."""
     if not found.arguments:
         return _buffered(found.extra)
-    packed = bytearray()
-    for index, (offset, size) in enumerate(argument_layout(function_of(found))):
+    packed, function = bytearray(), function_of(found)
+    is_from_cupy = name_of(function).startswith(_CUPY_NAMES)
+    for index, (offset, size) in enumerate(argument_layout(function)):
         packed += bytes(offset - len(packed))
-        packed += ctypes.string_at(found.arguments[index], size)
+        argument = ctypes.string_at(found.arguments[index], size)
+        packed += without_scratch(argument) if is_from_cupy else argument
     return bytes(packed)
+
+
+def name_of(function: int) -> str:
+    """Return the name of a function, "" if the driver cannot tell."""
+    try:
+        get_name = driver_function("cuFuncGetName")
+    except UnfitError:
+        return ""
+    name = ctypes.c_char_p()
+    return "" if get_name(byref(name), c_void_p(function)) else (name.value or b"").decode()
+
+
+def without_scratch(argument: bytes) -> bytes:
+    """Clear the part of an indexer of CuPy that the host leaves as it was.
+
+    An indexer has a size, `n` lengths, and space for `n` positions, which only the device uses. It
+    would look as if the argument changed.
+
+    >>> words = struct.pack("<5q", 6, 2, 3, 99, -1)
+    >>> struct.unpack("<5q", without_scratch(words))
+    (6, 2, 3, 0, 0)
+    """
+    count, rest = divmod(len(argument), 8)
+    if rest or count < 3 or count % 2 == 0:
+        return argument
+    size, *lengths = struct.unpack(f"<{(count + 1) // 2}q", argument[: 4 * (count + 1)])
+    if size != math.prod(lengths):
+        return argument
+    return argument[: 4 * (count + 1)] + bytes(4 * (count - 1))
 
 
 def _buffered(extra: int | None) -> bytes:

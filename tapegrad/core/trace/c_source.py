@@ -274,13 +274,12 @@ class _Writer:
             return own.format(*names, T=c_type)
         if node.name == "astype":
             return _converted(names[0], node.operands[0], node)
-        if node.name in _INFIX:
+        is_own = node.name in self._of_floats and _kind(node.operands[0]) == "f"
+        if node.name in _INFIX and not is_own:
             return f"{names[0]} {_INFIX[node.name]} {names[1]}"
         if node.name == "pow":
             return _power(names, node)
-        spelling = _spelling(node)
-        if node.name in self._of_floats and _kind(node.operands[0]) == "f":
-            spelling = self._of_floats[node.name](node)
+        spelling = self._of_floats[node.name](node) if is_own else _spelling(node)
         if spelling is None:
             return f"{node.name}({', '.join(names)})"
         return spelling.format(*names, T=c_type)

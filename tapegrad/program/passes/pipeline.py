@@ -26,10 +26,12 @@ from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
+from tapegrad.program.passes.early_windows import with_early_windows
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
+from tapegrad.program.passes.orders import with_one_sort
 from tapegrad.program.passes.parts import with_shared_parts
 from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.placed_ranges import with_placed_ranges
@@ -41,6 +43,7 @@ from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.stencils import with_stencils
+from tapegrad.program.passes.sums_of_parts import with_summed_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
 
@@ -57,10 +60,12 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_shared_parts,
         with_written_parts,
         without_dead_calls,
+        with_one_sort,
         simplified,
         without_centred_sums,
         with_joined_parts,
         with_placed_ranges,
+        with_summed_parts,
         partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
         partial(with_contractions, rounds_operands=is_captured and TF32["on"]),
@@ -86,6 +91,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_definitions, loops=capabilities.loops))
         passes.append(with_known_constants)
         passes.append(with_nested_sums)
+        passes.append(partial(with_early_windows, loops=capabilities.loops))
         passes.append(partial(with_components, loops=capabilities.loops))
         passes.append(partial(with_ordered_sums, loops=capabilities.loops))
         passes.append(with_numbered_rounds)

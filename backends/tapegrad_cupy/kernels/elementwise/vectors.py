@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tapegrad.core.trace.c_source import statements, type_of
 from tapegrad.core.trace.expression import Expression
+from tapegrad_cupy.kernels.elementwise.fast_division import SPELLINGS, functions_for
 
 
 class Read(NamedTuple):
@@ -59,11 +60,12 @@ def device_function(
     names: Sequence[str],
 ) -> str:
     """Return a function of expressions. A void one assigns them to `y0`, `y1`, ..."""
-    lines, results = statements(outputs, names)
+    lines, results = statements(outputs, names, SPELLINGS)
     if result == "void":
         takes = [*takes, *[f"{type_of(output)}& y{k}" for k, output in enumerate(outputs)]]
         lines = [*lines, *[f"y{k} = {value};" for k, value in enumerate(results)]]
     else:
         lines = [*lines, f"return {results[0]};"]
     body = "".join(f"    {line}\n" for line in lines)
-    return f"__device__ __forceinline__ {result} {name}({', '.join(takes)}) {{\n{body}}}\n"
+    head = f"__device__ __forceinline__ {result} {name}({', '.join(takes)})"
+    return f"{functions_for(body)}{head} {{\n{body}}}\n"
