@@ -11,7 +11,7 @@ import numpy as np
 from tapegrad.testing.sample import Sample
 
 CATEGORIES = (
-    *("broadcasting", "0-d", "empty", "ties", "extreme values"),
+    *("broadcasting", "0-d", "no elements", "ties", "extreme values"),
     *("floating point", "complex", "integers", "booleans"),
 )
 """The rows of the table that a sample as it is may count for."""
@@ -31,7 +31,7 @@ def categories_of(sample: Sample) -> set[str]:
     if any(x.ndim == 0 for x in arrays):
         found.add("0-d")
     if any(x.size == 0 for x in arrays):
-        found.add("empty")
+        found.add("no elements")
     if any(len(np.unique(x)) < x.size for x in numbers):
         found.add("ties")
     if any(_is_extreme(x) for x in numbers):

@@ -96,7 +96,7 @@ def test_categories_are_seen_in_the_arguments() -> None:
     assert likeness(fixed([1.0, 2.0])) == {"floating point"}
     assert likeness(fixed([1.0, 1.0])) == {"floating point", "ties"}
     assert likeness(fixed(1.0), fixed([2.0, 1.0])) == {"floating point", "0-d", "broadcasting"}
-    assert likeness(fixed(np.zeros((0, 2)))) == {"floating point", "empty"}
+    assert likeness(fixed(np.zeros((0, 2)))) == {"floating point", "no elements"}
     assert likeness(fixed([1e-300, 2.0]), fixed([3, 3])) == {
         *("floating point", "extreme values", "integers")
     }
