@@ -1,8 +1,9 @@
-"""Write docs/reliability.md: what the fuzzers of tests/fuzz have tried, from recorded runs.
+"""Write docs/reliability.md: what fuzzers and other long checks have tried, from recorded runs.
 
     python ci/reliability_page.py                               # write the page
     python ci/reliability_page.py --check                       # fail if it differs from the record
     python ci/reliability_page.py --record programs --seconds 600 --seed 1   # run and record one
+    python ci/reliability_page.py --record soak --steps 200000               # likewise
 
 The record is `ci/reliability.json`. Each run is stored with a digest of the sources that it ran on;
 `--check` names the runs of other sources than these, which fails nothing.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import functools
 import hashlib
 import json
 import os
@@ -24,7 +26,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 RECORD = ROOT / "ci" / "reliability.json"
-SOURCES = ("tapegrad", "backends/tapegrad_numpy", "tests/fuzz")
+SOURCES = ("tapegrad", "backends/tapegrad_numpy")
+"""The folders that every run depends on, beside that of its command."""
 
 PURPOSES = {
     "programs": "random programs: eager code, compiled functions, gradients inside and outside, "
@@ -37,8 +40,14 @@ PURPOSES = {
     "failures": "KeyboardInterrupt or MemoryError at a random line: nothing half-done is left",
     "files": "damaged files: they are read, or refused in words, and values stay",
     "calls": "wrong arguments of public functions: a result, or an error in words",
+    "derivatives": "all samples in other layouts and shapes, in all modes: values against NumPy, "
+    "derivatives against differences, batches against loops, functions against eager code",
+    "oracles": "all samples in JAX and PyTorch, which differentiate the recorded programs by their "
+    "own rules; [oracles](oracles.md) has the reasons of all disagreements",
+    "soak": "long training with changing batch sizes, dropped references, exceptions in steps and "
+    "reloaded checkpoints: memory, files and threads stay, and the results repeat",
 }
-"""What each fuzzer checks, in the order of the page."""
+"""What each run checks, in the order of the page."""
 
 UNITS = {
     "programs": ("programs", "steps", "comparisons"),
@@ -49,7 +58,19 @@ UNITS = {
     "failures": ("failures", "KeyboardInterrupt", "MemoryError"),
     "files": ("files", "refused", "loaded"),
     "calls": ("functions", "calls", "refused"),
-}
+    "derivatives": ("samples", "variants", "checks", "derivative checks", "refused"),
+    "oracles": ("samples", "comparisons", "arrays", "agrees", "differs", "not compared"),
+    "soak": ("steps", "eager steps", "exceptions", "dropped references", "reloads",
+             "segments repeated"),
+}  # fmt: skip
+
+MODULES = {name: f"tests.{name}.run" for name in ("derivatives", "oracles", "soak")}
+"""The commands of runs that are no fuzzers."""
+
+OPTIONS = {"derivatives": ("part",), "oracles": ("part",), "soak": ("steps", "seed")}
+"""The options of their commands; a fuzzer has `FUZZING`."""
+
+FUZZING = ("seconds", "seed")
 
 HEAD = """# Reliability
 
@@ -57,25 +78,44 @@ HEAD = """# Reliability
 The fuzzers are in `tests/fuzz`. Each takes `--seconds` and `--seed` and prints the seed of a fault,
 and `tests/fuzz/test_short.py` runs all of them for a few seconds with a new seed each day. A fault
 that was found and mended has a test in `tests/fuzz/test_found_faults.py` or next to the code.
+The other checks have a short form among the tests as well.
 """
 
 
-def digest(root: Path = ROOT) -> str:
+def module_of(name: str) -> str:
+    """Return the module whose command makes a run."""
+    return MODULES.get(name, f"tests.fuzz.{name}")
+
+
+def digest(name: str, root: Path = ROOT) -> str:
     """Return a hash of the sources that a run depends on."""
+    own = module_of(name).rpartition(".")[0].replace(".", "/")
+    parts = [folder_digest(root / folder) for folder in (*SOURCES, own)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def folder_digest(folder: Path) -> str:
+    """Return a hash of the Python files below a folder."""
     found = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted((root / folder).rglob("*.py")):
-            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    for path in sorted(folder.rglob("*.py")):
+        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
 
 
 def command_of(name: str, run: dict[str, Any]) -> str:
     """Return the command that repeats a run."""
-    return f"python -m tests.fuzz.{name} --seconds {run['seconds']} --seed {run['seed']}"
+    return f"python -m {module_of(name)} {' '.join(arguments_of(name, run))}"
+
+
+def arguments_of(name: str, values: dict[str, Any]) -> list[str]:
+    """Return the arguments of a run's command."""
+    options = OPTIONS.get(name, FUZZING)
+    return [part for option in options for part in (f"--{option}", str(values[option]))]
 
 
 def row(name: str, run: dict[str, Any]) -> str:
-    """Return the lines about one fuzzer."""
+    """Return the lines about one run."""
     counts = run["counts"]
     figures = ", ".join(f"{counts.get(unit, 0):,} {unit.replace('_', ' ')}" for unit in UNITS[name])
     faults = counts.get("faults", 0)
@@ -94,6 +134,8 @@ def row(name: str, run: dict[str, Any]) -> str:
     crashes = counts.get("crashed in HDF5")
     if crashes:
         lines += ["", f"HDF5's own library crashed or did not return for {crashes} damaged files."]
+    for note in run.get("notes", ()):
+        lines += ["", note]
     return "\n".join(lines)
 
 
@@ -112,12 +154,11 @@ def machine() -> str:
     return f"Python {platform.python_version()}, {platform.machine()}, {cores} cores shared"
 
 
-def recorded(name: str, seconds: int, seed: int) -> dict[str, Any]:
-    """Run a fuzzer and return its record."""
-    now = digest()
-    module = [sys.executable, "-W", "ignore", "-m", f"tests.fuzz.{name}"]
+def recorded(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Make a run and return its record; the last line of its output has the counts and notes."""
+    now = digest(name)
     run = subprocess.run(
-        [*module, "--seconds", str(seconds), "--seed", str(seed)],
+        [sys.executable, "-W", "ignore", "-m", module_of(name), *arguments_of(name, values)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -126,8 +167,10 @@ def recorded(name: str, seconds: int, seed: int) -> dict[str, Any]:
     sys.stdout.write(run.stdout)
     counts = json.loads(run.stdout.splitlines()[-1])
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    return {"counts": counts, "date": today, "digest": now, "machine": machine(),
-            "seconds": seconds, "seed": seed}  # fmt: skip
+    more = {key: counts.pop(key) for key in ("notes", "details") if counts.get(key)}
+    chosen = {option: values[option] for option in OPTIONS.get(name, FUZZING)}
+    return {"counts": counts, "date": today, "digest": now, "machine": machine(), **chosen,
+            **more}  # fmt: skip
 
 
 def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) -> int:
@@ -136,19 +179,23 @@ def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) ->
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--record", choices=list(PURPOSES))
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--part", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}
     if given.record:
-        record[given.record] = recorded(given.record, given.seconds, given.seed)
+        made = recorded(given.record, vars(given))
+        # Another run may have been recorded meanwhile.
+        record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}
+        record[given.record] = made
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
         record_path.write_text(text, encoding="utf-8")
     text = page(record)
     if not given.check:
         path.write_text(text, encoding="utf-8")
         return 0
-    now = digest()
-    older = [name for name, run in record.items() if run["digest"] != now]
+    older = [name for name, run in record.items() if run["digest"] != digest(name)]
     if older:
         print(f"Recorded on other sources than these: {', '.join(sorted(older))}.")
     if path.exists() and path.read_text(encoding="utf-8") == text:

@@ -18,6 +18,7 @@ from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.convolution.arguments import is_channels_first
 from tapegrad.ops.creation import ones_like, zeros_like
 from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.elementwise.complex_numbers import complex, imag, real
 from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.elementwise.selection import clip, where
 from tapegrad.ops.indexing.along_axis import take_along_axis
@@ -81,13 +82,20 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Any:
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
     """Cast to another dtype; values out of its range are clipped to it.
 
+    Of a complex number, both parts are clipped, or the real part is taken.
+
     >>> saturate_cast([-5.0, 7.0, 300.0], "uint8").tolist()
     [0, 7, 255]
     """
     value = as_operand(value)
     old, new = as_dtype(value.dtype), as_dtype(dtype)
-    if old.is_complex or new.is_complex or "bool" in (old.name, new.name):
+    if "bool" in (old.name, new.name) or (new.is_complex and not old.is_complex):
         return cast(value, dtype)
+    if old.is_complex and new.is_complex:
+        part = real(zeros_like(value, dtype=new)).dtype
+        return complex(saturate_cast(real(value), part), saturate_cast(imag(value), part))
+    if old.is_complex:
+        return saturate_cast(real(value), dtype)
     low, high = max(old.min, new.min), min(old.max, new.max)
     if not old.is_integer and new.is_integer:
         # The largest integer may have no exact float; use the next float towards 0.

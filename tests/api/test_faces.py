@@ -242,6 +242,17 @@ def test_saturate_cast_keeps_within_the_range():
     assert tf.saturate_cast([True], "float32").numpy().tolist() == [1.0]
 
 
+def test_saturate_cast_of_complex_numbers_clips_their_parts():
+    z = np.array([-300.0 + 1.0j, 7.0 - 400.0j, 300.0])
+
+    assert tf.saturate_cast(z, "uint8").numpy().tolist() == [0, 7, 255]
+    assert tf.saturate_cast(z, "float32").numpy().tolist() == [-300.0, 7.0, 300.0]
+    most = float(np.finfo(np.float32).max)
+    found = tf.saturate_cast([1e300 - 1e300j, 2.0 + 3.0j], "complex64")
+    assert found.dtype == tf.complex64
+    assert found.numpy().tolist() == [complex(most, -most), 2.0 + 3.0j]
+
+
 def test_bias_add_knows_channels_first():
     result = tf.nn.bias_add(tf.zeros([1, 2, 2, 2]), [1.0, 2.0], data_format="NCHW")
 

@@ -1,4 +1,4 @@
-"""docs/reliability.md is generated from the record of fuzzers."""
+"""docs/reliability.md is generated from the record of fuzzers and other long checks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def test_a_changed_page_is_noticed_and_written(script: ModuleType, tmp_path: Pat
     assert script.main(["--check"], page) == 0
 
 
-def test_every_fuzzer_has_a_purpose_and_units(script: ModuleType) -> None:
+def test_every_command_has_a_purpose_and_units(script: ModuleType) -> None:
     commands = {
-        path.stem
-        for path in (ROOT / "tests" / "fuzz").glob("*.py")
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for folder in ("derivatives", "fuzz", "oracles", "soak")
+        for path in (ROOT / "tests" / folder).glob("*.py")
         if "__main__" in path.read_text(encoding="utf-8")
     }
 
-    assert set(script.PURPOSES) == set(script.UNITS) == commands
+    assert {script.module_of(name) for name in script.PURPOSES} == commands
+    assert set(script.UNITS) == set(script.PURPOSES)
 
 
 def test_faults_and_runs_of_other_sources_are_named(

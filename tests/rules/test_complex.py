@@ -17,19 +17,12 @@ import pytest
 import tapegrad as tf
 from tapegrad.errors import DTypeError
 from tapegrad.testing import checks
-from tapegrad.testing.sample import Maker, Sample
+from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
+from tapegrad.testing.variants import with_imaginary_part
 
 INTERNAL = re.compile(r"_update|_and_gradient|segment_ties|matmul_sum|matmul_with_sums|^ties")
 """Primitives of the engine and the optimizers, which are called with checked operands."""
-
-
-def _with_imaginary_part(maker: Maker) -> Maker:
-    def make(rng: np.random.Generator) -> np.ndarray:
-        x = maker(rng)
-        return x + 0.3j * rng.normal(size=x.shape) if x.dtype.kind == "f" else x
-
-    return make
 
 
 def _complex_samples() -> list[Sample]:
@@ -44,7 +37,7 @@ def _complex_samples() -> list[Sample]:
         kinds = [array.dtype.kind for array in sample.make()]
         if "f" not in kinds or not sample.differentiable or INTERNAL.search(sample.name):
             continue
-        makers = [_with_imaginary_part(maker) for maker in sample.args]
+        makers = [with_imaginary_part(maker) for maker in sample.args]
         found.append(replace(sample, args=makers))
         if kinds.count("f") > 1:
             for k, kind in enumerate(kinds):

@@ -311,3 +311,13 @@ def test_a_logarithm_takes_no_more_roots_than_bring_it_near_the_identity(
 
 def test_the_logarithm_of_no_rows():
     assert triangular.triangular_logarithm(np.zeros((2, 0, 0), complex)).shape == (2, 0, 0)
+
+
+def test_matrices_of_a_batch_whose_axes_are_in_another_order_in_memory() -> None:
+    x = np.asfortranarray(normal(2, 3, 4, 4) + 6 * np.eye(4))
+
+    t, z = K["schur"](x)
+    both = K["lu_unpivoted"](x)
+
+    near(z @ t @ adjoint(z), x)
+    near((np.tril(both, -1) + np.eye(4)) @ np.triu(both), x)

@@ -17,6 +17,7 @@ from tapegrad.ops.nn.losses import sparse_softmax_cross_entropy_with_logits
 from tapegrad.testing.battery import check_protocol, check_sample
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
+from tapegrad.testing.variants import complex_form
 from tests.long_formulas import affordable
 
 # Tensor.dtype looks a dtype up among NumPy's first and asks the backend when it is not there.
@@ -38,6 +39,12 @@ def test_protocol() -> None:
 @pytest.mark.parametrize("sample", affordable(all_samples(), one_in=12), ids=repr)
 def test_sample(sample: Sample) -> None:
     check_sample(sample)
+
+
+@pytest.mark.parametrize("name", ["glu", "sigmoid", "silu", "gelu_tanh", "silu_slope"])
+def test_activations_of_complex_numbers(name: str) -> None:
+    # The kernels of this backend are the generic ones, the reference is a formula of NumPy.
+    check_sample(complex_form(next(s for s in all_samples() if s.name == name)))
 
 
 def test_the_stand_in_refuses_host_copies() -> None:

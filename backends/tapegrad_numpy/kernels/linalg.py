@@ -42,7 +42,7 @@ def triangular_solve(a: Any, b: Any, *, lower: bool, adjoint: bool) -> Any:
 
 def lu_pivots(x: Any, *, dtype: str) -> tuple[Any, Any]:
     """Return the row order of partial pivoting and its permutation matrix."""
-    work = np.array(x)
+    work = np.array(x, order="C")  # so that `stack` is a view
     *lead, m, n = work.shape
     stack = work.reshape(-1, m, n)
     order = np.broadcast_to(np.arange(m), (len(stack), m)).copy()
@@ -60,7 +60,7 @@ def lu_pivots(x: Any, *, dtype: str) -> tuple[Any, Any]:
 
 def lu_unpivoted(x: Any) -> Any:
     """Return L and U of square matrices in one matrix, without pivoting."""
-    work = np.array(x)
+    work = np.array(x, order="C")  # so that `stack` is a view
     n = work.shape[-1]
     stack = work.reshape(-1, n, n)
     for k in range(n):

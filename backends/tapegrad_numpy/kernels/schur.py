@@ -13,7 +13,8 @@ _MOST_SWEEPS = 40
 
 def schur(x: Any) -> tuple[Any, Any]:
     """Return t and z with x = z t z^H; for real x, t may have 2 × 2 blocks."""
-    t, z = np.array(x), np.empty_like(x)
+    # In C order, so that the matrices of a batch are views.
+    t, z = np.array(x, order="C"), np.empty(x.shape, x.dtype)
     n = x.shape[-1]
     decompose = _complex_schur if x.dtype.kind == "c" else _real_schur
     for h, q in zip(t.reshape(-1, n, n), z.reshape(-1, n, n), strict=True):

@@ -23,6 +23,10 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
+    if xp.isdtype(x.dtype, "complex floating"):
+        is_left = xp.real(x) < 0  # where exp(-x) may overflow
+        small = xp.exp(xp.where(is_left, x, -x))
+        return xp.where(is_left, small, xp.ones_like(x)) / (1 + small)
     small = xp.exp(-xp.abs(x))
     return xp.where(x < 0, small, xp.ones_like(x)) / (1 + small)
 
@@ -137,6 +141,9 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
 
 
 def _gelu_tanh_slope(xp: Any, x: Any) -> Any:
+    if xp.isdtype(x.dtype, "complex floating"):
+        s = _sigmoid(xp, 2 * _ROOT * x * (1 + _CUBIC * x * x))
+        return s + s * (1 - s) * (2 * _ROOT * (1 + 3 * _CUBIC * x * x)) * x
     squared = xp.clip(x * x, None, 900)  # from |x| = 30 on, the sigmoid is 0 or 1
     v = 2 * _ROOT * x * (1 + _CUBIC * squared)
     small = xp.exp(-xp.abs(v))

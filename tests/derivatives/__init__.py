@@ -1,0 +1,1 @@
+"""Derivatives of all samples in other layouts, shapes and modes."""

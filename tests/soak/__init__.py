@@ -1,0 +1,1 @@
+"""Long training with changes, dropped references, exceptions and reloads: nothing may grow."""
