@@ -37,6 +37,11 @@ class CLoopCompiler:
         *("softmax_gradient", "sum_of_squares", "ties", "weigh_bins"),
     })  # fmt: skip
     windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
+    widened = frozenset({
+        *("avg_pool", "avg_pool_gradient", "conv", "conv_filter_gradient", "conv_input_gradient"),
+        *("matmul", "matvec", "max_pool", "pool_scatter", "segment_sum", "take_add"),
+        *("sparse_cross_entropy", "sparse_cross_entropy_gradient"),
+    })  # fmt: skip
     result_buffer = staticmethod(recycled)
 
     def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:

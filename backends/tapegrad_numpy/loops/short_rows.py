@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tapegrad_numpy.loops.combining import Combination
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, is_heavy, names_in
-from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments, storage
+from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments
 
 LENGTH = 32
 """The longest short row. To read elements with gaps takes time, which must be worth it."""
@@ -155,7 +156,7 @@ class _ShortRows:
 
     def _buffers(self) -> list[str]:
         kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]
-        kept += [(f"t{i}", self.writer.input_type(i)) for i in self.transposed]
+        kept += [(f"t{i}", self.writer.held_type(i)) for i in self.transposed]
         sums = [(f"high{p.k}", "double" if p.sums else p.type) for p in self.plan.parts]
         rows = [(f"row_{name}", self.values[name].type) for name in self.arrays]
         return [
@@ -198,6 +199,7 @@ class _ShortRows:
             for k, value in self._row_outputs().items():
                 target = storage(self.writer.loop.outputs[k].dtype)
                 place = len(self.writer.loop.inputs) + k
+                value = self.writer.stored_value(k, value)
                 ends.append(f"(({target} *)data[{place}])[row + i] = {value};")
         if not ends:
             return []
@@ -226,8 +228,11 @@ class _ShortRows:
             if f"x{i}" not in one.names or self.values[f"x{i}"].level != ELEMENT:
                 continue
             is_copy = i in self.transposed and self._readers(i)[0] is not one
-            own = f"t{i}[{place}]" if is_copy else f"p{i}[{self._place(i, is_element=True)}]"
-            loads[f"x{i}"] = self.writer.load(i, own)
+            if is_copy:
+                loads[f"x{i}"] = self.writer.held(i, f"t{i}[{place}]")
+            else:
+                own = f"p{i}[{self._place(i, is_element=True)}]"
+                loads[f"x{i}"] = self.writer.load(i, own)
             if i in self.transposed and not is_copy:
                 ends.append(f"t{i}[{place}] = x{i};")
         for name in sorted(one.given):
@@ -235,6 +240,7 @@ class _ShortRows:
         ends += [f"kept_{name}[{place}] = {name};" for name in sorted(one.kept)]
         ends += [part.joined(f"high{part.k}[i]", self.plan.stage_values[part.k]) for part in parts]
         if one.stores:
-            stored = self.writer.stored()
-            ends += [f"q{k}[{in_row}] = {self.plan.output_values[k]};" for k in stored]
+            for k in self.writer.stored():
+                value = self.writer.stored_value(k, self.plan.output_values[k])
+                ends.append(f"q{k}[{in_row}] = {value};")
         return Body(loads, self.plan.chosen(one, ELEMENT), ends)

@@ -6,16 +6,24 @@ them. Reductions are in combining.py.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tapegrad.core.trace.c_source import TYPES, statements
+from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.element_types import (
+    ROUNDING_CASTS,
+    in_c,
+    loaded,
+    name_of,
+    register,
+    storage,
+    stored,
+)
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
@@ -68,25 +76,13 @@ class Body(NamedTuple):
     """Statements that store or use results, after all reads of an element."""
 
 
-@functools.cache
-def _name(dtype: Any) -> str:
-    """The name of a dtype, cached because NumPy builds it on each access."""
-    return str(dtype.name)
-
-
-def storage(dtype: Any) -> str:
-    """Return the C type of an element in memory."""
-    name = _name(dtype)
-    return "unsigned char" if name == "bool" else _in_c(TYPES[name])
-
-
 def formula(
     expressions: Sequence[Expression], names: Sequence[str], levels: Sequence[int]
 ) -> Formula:
     """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX)
-    lines, results = [_in_c(line) for line in lines], [_in_c(result) for result in results]
+    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX, ROUNDING_CASTS)
+    lines, results = [in_c(line) for line in lines], [in_c(result) for result in results]
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
     by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -144,16 +140,8 @@ _OF_COMPLEX = {
 }
 """Formulas in GNU C. Its own product has special cases for infinite factors, NumPy's has not."""
 
-_COMPLEX_TYPES = {"complex<float>": "cfloat", "complex<double>": "cdouble"}
-
-
-def _in_c(text: str) -> str:
-    """Replace the names of types of C++."""
-    if "complex<" not in text:
-        return text
-    for name, own in _COMPLEX_TYPES.items():
-        text = text.replace(name, own)
-    return text
+_OF_BITS = frozenset({"nextafter", "spacing"})
+"""Functions whose results depend on the precision of their operands."""
 
 
 def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
@@ -164,8 +152,11 @@ def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
             continue
         seen.add(id(node))
         waiting += node.operands
-        if node.dtype is not None and _name(node.dtype) not in LOOP_DTYPES:
-            raise UntraceableError(f"Loops in C do not compute with {node.dtype.name}.")
+        if node.dtype is None:
+            continue
+        name = name_of(node.dtype)
+        if name not in LOOP_DTYPES or (name == "bfloat16" and node.name in _OF_BITS):
+            raise UntraceableError(f"Loops in C do not compute {node.name} of {name}.")
 
 
 class Writer:
@@ -210,7 +201,7 @@ class Writer:
 
     def input_type(self, index: int) -> str:
         dtype = self.loop.inputs[index].dtype
-        if _name(dtype) not in LOOP_DTYPES:
+        if name_of(dtype) not in LOOP_DTYPES:
             raise UntraceableError(f"Loops in C do not read {dtype.name}.")
         return storage(dtype)
 
@@ -277,7 +268,11 @@ class Writer:
 
     def stores(self) -> list[str]:
         results = self.formula.results[len(self.loop.stages) :]
-        return [f"q{k}[i] = {results[k]};" for k in self.stored()]
+        return [f"q{k}[i] = {self.stored_value(k, results[k])};" for k in self.stored()]
+
+    def stored_value(self, k: int, value: str) -> str:
+        """What is written to memory for a value of an output."""
+        return stored(self.loop.outputs[k].dtype, value)
 
     def _place(self, steps: Sequence[int]) -> str:
         outer = [axis for axis in range(len(self.space.sizes) - 1) if steps[axis]]
@@ -341,9 +336,17 @@ class Writer:
 
     def load(self, index: int, place: str) -> str:
         """The statement that reads an input at a place."""
-        if _name(self.loop.inputs[index].dtype) == "bool":
-            return f"const bool x{index} = {place} != 0;"
-        return f"const {self.input_type(index)} x{index} = {place};"
+        dtype = self.loop.inputs[index].dtype
+        kind = "bool" if name_of(dtype) == "bool" else register(dtype)
+        return f"const {kind} x{index} = {loaded(dtype, place)};"
+
+    def held_type(self, index: int) -> str:
+        """The C type in which a function keeps elements of an input."""
+        return register(self.loop.inputs[index].dtype)
+
+    def held(self, index: int, place: str) -> str:
+        """The statement that reads an element of an input that the function has kept."""
+        return f"const {self.held_type(index)} x{index} = {place};"
 
 
 def _with_steps(load: str, inputs: Sequence[int]) -> str:

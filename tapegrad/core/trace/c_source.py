@@ -213,14 +213,15 @@ def statements(
     inputs: Sequence[str],
     of_floats: Spellings | None = None,
     of_complex: Mapping[str, str] | None = None,
+    casts: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the statements that compute expressions from named inputs, and the result names.
 
     `of_floats` has functions that return other formulas than the usual ones for calls with real
     floating-point operands. `of_complex` has all formulas for calls with complex operands, if they
-    are not the usual ones.
+    are not the usual ones. `casts` has formulas of casts, by the names of the dtypes of results.
     """
-    writer = _Writer(inputs, of_floats or {}, of_complex)
+    writer = _Writer(inputs, of_floats or {}, of_complex, casts or {})
     names = [writer.name_of(output) for output in outputs]
     return writer.lines, names
 
@@ -229,9 +230,14 @@ class _Writer:
     """Emits each distinct operation once, after its operands."""
 
     def __init__(
-        self, inputs: Sequence[str], of_floats: Spellings, of_complex: Mapping[str, str] | None
+        self,
+        inputs: Sequence[str],
+        of_floats: Spellings,
+        of_complex: Mapping[str, str] | None,
+        casts: Mapping[str, str],
     ) -> None:
         self.inputs = inputs
+        self._casts = casts
         self._of_floats = of_floats
         self._of_complex = of_complex
         self.lines: list[str] = []
@@ -273,6 +279,9 @@ class _Writer:
                 raise UntraceableError(f"There is no formula for {node.name} of complex numbers.")
             return own.format(*names, T=c_type)
         if node.name == "astype":
+            own = self._casts.get(node.dtype.name) if self._casts and node.dtype else None
+            if own is not None and node.operands[0].dtype != node.dtype:
+                return own.format(names[0])
             return _converted(names[0], node.operands[0], node)
         if node.name in _INFIX:
             return f"{names[0]} {_INFIX[node.name]} {names[1]}"
