@@ -57,6 +57,7 @@ class _ShortRows:
     """Writes passes over many rows at once."""
 
     def __init__(self, writer: Writer) -> None:
+        writer.packed = []  # rows are processed together, so elements have gaps anyway
         self.writer = writer
         levels = []
         for *outer, across, along in writer.space.steps:

@@ -32,10 +32,13 @@ from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
 _CALL = re.compile(r"\b(?!cfloat\(|cdouble\()([a-z]\w*)\(")
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const .+ (v\d+) = (.+);")
+_CHOICE = re.compile(r"(const (float|double) v\d+ = )([vx]\d+) \? (.+) : (.+);")
 _FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
 
 _WORTH_STAGES = 64
 """The shortest innermost axis for which stages are used."""
+_MOST_PACKED, _LEAST_ROWS = 2048, 8
+"""The longest rows that are packed, and the number of rows from which on it pays."""
 CAREFUL_PIECE = 4096
 """The number of elements that are checked together before a function in FAR is computed."""
 CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
@@ -93,12 +96,26 @@ def formula(
         text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
         level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
         level_of[match[1]] = level
-        by_level[level].append(text if level == 2 else for_all_arguments(text))
+        if level == 2:
+            by_level[2].append(_with_masks(text, level_of))
+        else:
+            by_level[level].append(for_all_arguments(text))
     unknown = functions - FUNCTIONS
     if unknown:
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
     once, per_row, per_element = by_level
     return Formula(once, per_row, per_element, results, frozenset(functions))
+
+
+def _with_masks(line: str, level_of: Mapping[str, int]) -> str:
+    """Choose by masks where the condition is the same for all elements of a row.
+
+    GCC does not vectorise a loop with such a condition.
+    """
+    match = _CHOICE.fullmatch(line)
+    if match is None or level_of[match[3]] == 2:
+        return line
+    return f"{match[1]}choose_{match[2]}({match[3]}, {match[4]}, {match[5]});"
 
 
 def for_all_arguments(line: str) -> str:
@@ -123,7 +140,22 @@ def _extreme(node: Expression) -> str:
     return "larger({0}, {1})" if is_largest else "smaller({0}, {1})"
 
 
-_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme}
+_MOST_HALVES = 7
+"""The largest exponent, in halves, for which a root and products replace a power."""
+
+
+def _power(node: Expression) -> str | None:
+    """Return the formula of a power with an exponent such as -1.5, None for others.
+
+    Powers are computed in double precision, which takes ten times as long.
+    """
+    base, exponent = node.operands
+    halves = 2 * exponent.value if exponent.name == "constant" else 0
+    is_known = halves % 2 == 1 and abs(halves) <= _MOST_HALVES
+    return f"power_of_root({{0}}, {int(halves)})" if is_known and base.dtype == node.dtype else None
+
+
+_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme, "pow": _power}
 
 _OF_COMPLEX = {
     "add": "{0} + {1}",
@@ -172,11 +204,28 @@ class Writer:
         levels = [*self.levels, *(1 for _ in loop.stages)]
         self.formula = formula(expressions, [f"x{i}" for i in range(len(levels))], levels)
         self.functions = set(self.formula.functions)
+        self.packed = self._packed()
+        """Inputs with gaps between their elements that each task first copies without gaps."""
         self.careful = any(_FAR_CALL.search(line) for line in self.formula.per_element)
 
     @staticmethod
     def _level(steps: Sequence[int]) -> int:
         return 2 if steps[-1] else int(any(steps))
+
+    def _packed(self) -> list[int]:
+        """Columns of small matrices, for example: the same row of numbers for all rows."""
+        sizes, steps = self.space.sizes, self.space.steps
+        if self.windows.are_cut or sizes[-1] > _MOST_PACKED:
+            return []
+        if math.prod(sizes[:-1]) < _LEAST_ROWS:
+            return []
+        return [
+            i
+            for i in self._at_level(2)
+            if steps[i][-1] != 1
+            and not any(steps[i][:-1])
+            and not (i in self.windows.inputs and self.windows.is_uneven(i))
+        ]
 
     def before(self) -> list[str]:
         """What the functions need beside them."""
@@ -211,7 +260,22 @@ class Writer:
             self.load(i, f"(({self.pointer(i)})data[{i}])[{self._first(i)}]")
             for i in self._at_level(0)
         ]
-        return [*loads, *self.formula.once]
+        return [*loads, *self.formula.once, *self._packing()]
+
+    def _packing(self) -> list[str]:
+        """Copies of inputs without the gaps between their elements, which vectors cannot load."""
+        lines = []
+        for i in self.packed:
+            step = self.number(self.space.steps[i][-1])
+            place = f"(({self.pointer(i)})data[{i}])[{self._first(i)} + i * {step}]"
+            lines += [
+                f"{self.held_type(i)} packed{i}[{_MOST_PACKED}];",
+                f"for (int64_t i = 0; i < {CUT['inner']}; ++i) {{",
+                self.load(i, place),
+                f"packed{i}[i] = x{i};",
+                "}",
+            ]
+        return lines
 
     def _first(self, i: int) -> str:
         """The position of the one element that is read of an input."""
@@ -298,7 +362,12 @@ class Writer:
 
     def loads(self) -> dict[str, str]:
         """The statements that read an element, by the names of inputs."""
-        return {f"x{i}": self.load(i, self._element(i)) for i in self._at_level(2)}
+        return {
+            f"x{i}": self.held(i, f"packed{i}[i]")
+            if i in self.packed
+            else self.load(i, self._element(i))
+            for i in self._at_level(2)
+        }
 
     def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]

@@ -34,7 +34,7 @@ _LIBRARY = (
 _OWN = (
     "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
     "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
-    "smaller", "times_power_of_two",
+    "power_of_root", "smaller", "times_power_of_two",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
@@ -90,7 +90,8 @@ def functions_text(names: Iterable[str]) -> str:
 
 _TWO = frozenset({
     "atan2", "copysign", "floored_quotient", "floored_remainder", "fmod", "hypot",
-    "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "smaller", "times_power_of_two",
+    "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "power_of_root", "smaller",
+    "times_power_of_two",
 })  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def _filled(template: Template, precision: Precision) -> str:
         "TWO_OVER_PI": TWO_OVER_PI, "HALF_PI_REST": HALF_PI_REST,
         **{f"HALF_PI_{i}": part for i, part in enumerate(HALF_PI)},
         **{f"HALF_PI_FLOAT_{i}": part for i, part in enumerate(HALF_PI_FLOAT)},
-        **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod")},
+        **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod", "sqrt")},
     }  # fmt: skip
     words["LOG_STEPS"] = LOG_STEPS[c_type].substitute(words)
     words["REDUCTION"] = REDUCTION[c_type].substitute(words)

@@ -204,8 +204,8 @@ def literal(value: Any, c_type: str) -> str:
     return f"({c_type})({number.hex()})"
 
 
-Spellings = Mapping[str, Callable[[Expression], str]]
-"""Functions from a call to its formula, by the names of the called functions."""
+Spellings = Mapping[str, Callable[[Expression], str | None]]
+"""Functions from a call to its formula, by the names of the called functions; None: the usual."""
 
 
 def statements(
@@ -285,11 +285,12 @@ class _Writer:
             return _converted(names[0], node.operands[0], node)
         if node.name in _INFIX:
             return f"{names[0]} {_INFIX[node.name]} {names[1]}"
-        if node.name == "pow":
+        own = self._of_floats.get(node.name) if _kind(node.operands[0]) == "f" else None
+        spelling = None if own is None else own(node)
+        if node.name == "pow" and spelling is None:
             return _power(names, node)
-        spelling = _spelling(node)
-        if node.name in self._of_floats and _kind(node.operands[0]) == "f":
-            spelling = self._of_floats[node.name](node)
+        if spelling is None:
+            spelling = _spelling(node)
         if spelling is None:
             return f"{node.name}({', '.join(names)})"
         return spelling.format(*names, T=c_type)
