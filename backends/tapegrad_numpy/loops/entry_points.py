@@ -42,7 +42,7 @@ class CLoopCompiler:
     windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
     widened = frozenset({
         *("avg_pool", "avg_pool_gradient", "conv", "conv_filter_gradient", "conv_input_gradient"),
-        *("matmul", "matvec", "max_pool", "pool_scatter", "segment_sum", "take_add"),
+        *("matmul", "matmul_stack", "matvec", "max_pool", "pool_scatter", "segment_sum", "take_add"),
         *("sparse_cross_entropy", "sparse_cross_entropy_gradient"),
     })  # fmt: skip
     result_buffer = staticmethod(recycled)

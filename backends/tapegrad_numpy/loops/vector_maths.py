@@ -158,7 +158,8 @@ def _filled(template: Template, precision: Precision) -> str:
         "TWO_OVER_PI": TWO_OVER_PI, "HALF_PI_REST": HALF_PI_REST,
         **{f"HALF_PI_{i}": part for i, part in enumerate(HALF_PI)},
         **{f"HALF_PI_FLOAT_{i}": part for i, part in enumerate(HALF_PI_FLOAT)},
-        **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod", "sqrt")},
+        **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod")},
+        "SQRT": "sqrt" + suffix,
     }  # fmt: skip
     words["LOG_STEPS"] = LOG_STEPS[c_type].substitute(words)
     words["REDUCTION"] = REDUCTION[c_type].substitute(words)
