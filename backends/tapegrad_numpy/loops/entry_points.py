@@ -42,8 +42,8 @@ class CLoopCompiler:
     windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
     widened = frozenset({
         *("avg_pool", "avg_pool_gradient", "conv", "conv_filter_gradient", "conv_input_gradient"),
-        *("matmul", "matmul_stack", "matvec", "max_pool", "pool_scatter", "segment_sum", "take_add"),
-        *("sparse_cross_entropy", "sparse_cross_entropy_gradient"),
+        *("matmul", "matmul_stack", "matvec", "max_pool", "pool_scatter", "segment_sum"),
+        *("sparse_cross_entropy", "sparse_cross_entropy_gradient", "take_add"),
     })  # fmt: skip
     result_buffer = staticmethod(recycled)
 
