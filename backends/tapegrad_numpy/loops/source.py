@@ -260,7 +260,14 @@ class Writer:
             self.load(i, f"(({self.pointer(i)})data[{i}])[{self._first(i)}]")
             for i in self._at_level(0)
         ]
-        return [*loads, *self.formula.once, *self._packing()]
+        return [*loads, *self.formula.once, *self._packing(), *self._distances()]
+
+    def _distances(self) -> list[str]:
+        """Variables for distances of elements: memory would be read again after each store."""
+        steps = {i: self.space.steps[i][-1] for i in self._at_level(2) if i not in self.packed}
+        return [
+            f"const int64_t d{i} = {self.number(step)};" for i, step in steps.items() if step != 1
+        ]
 
     def _packing(self) -> list[str]:
         """Copies of inputs without the gaps between their elements, which vectors cannot load."""
@@ -394,7 +401,7 @@ class Writer:
         step = self.space.steps[index][-1]
         if index in self.windows.inputs and self.windows.is_uneven(index):
             return f"p{index}[i]" if self.windows.is_ever_even(index) else f"p{index}[i * s{index}]"
-        return f"p{index}[i]" if step == 1 else f"p{index}[i * {self.number(step)}]"
+        return f"p{index}[i]" if step == 1 else f"p{index}[i * d{index}]"
 
     def _at_level(self, level: int) -> list[int]:
         return [i for i, own in enumerate(self.levels) if own == level]
