@@ -41,6 +41,10 @@ GRADIENT_TOLERANCE = {"float64": 1e-3, "float32": 0.05, "bfloat16": 0.7, "float1
 last digit, and one activation that rounding moves to the other side of zero changes a gradient by
 a percent. Without the gradient the error is 1."""
 
+NOISIEST = 0.5
+"""The largest relative error that the rounding of the parameters excuses in an output. An output
+that is missing, zero or stale is off by 1 or more."""
+
 LONGEST = 2.0
 """How many times as far, or as short, a parameter may move as it should. Adam moves those whose
 gradients are almost zero in a random direction, but as far as the others."""
@@ -104,6 +108,8 @@ class Evidence:
     nothing if that was not measured."""
     moment_noise: tuple[float, ...] = ()
     """Likewise, each running mean."""
+    output_noise: tuple[Mapping[str, float], ...] = ()
+    """Likewise, each output of each set of inputs."""
 
 
 def evidence_of(prepared: Prepared, problem: Problem, results: Sequence[Any]) -> Evidence:
@@ -193,8 +199,10 @@ def _result_errors(
         for name, right in expected.items():
             wrong = distance(outputs[name], right)
             allowed = of_arrays if right.shape else of_loss
+            noise = _ratio(_output_noise(found, known, number - 1, name), right.norm)
             label = f"With set {number} of the inputs, {name}"
-            yield label, _ratio(wrong, right.norm), allowed
+            # Both sides have rounded in their own way.
+            yield label, _ratio(wrong, right.norm), max(allowed, min(2.0 * noise, NOISIEST))
     for number, (loss, right_loss) in enumerate(zip(found.losses, known.losses), start=1):
         wrong = abs(loss - right_loss) if np.isfinite(loss) else inf
         yield f"The loss of step {number}", _ratio(wrong, abs(right_loss)), of_loss
@@ -238,6 +246,12 @@ def _noise(found: Sequence[float], known: Sequence[float], count: int) -> list[f
     if not (len(found) == len(known) == count):
         return [0.0] * count
     return [min(a, b) for a, b in zip(found, known)]
+
+
+def _output_noise(found: Evidence, known: Evidence, place: int, name: str) -> float:
+    """Return the noise of an output that both sides measured, of one set of inputs."""
+    sides = [side.output_noise for side in (found, known)]
+    return min([side[place].get(name, 0.0) if side else 0.0 for side in sides])
 
 
 def _is_noise(noise: float, right: Digest, allowed: float) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.ops.convolution.generic_kernels import window_counts
+from tapegrad.ops.indexing.runs import Run
 
 Array = Any
 Shape = tuple[int, ...]
@@ -36,6 +37,7 @@ def jax_kernels(generic: Callable[[str], Callable[..., Any]]) -> dict[str, Calla
         "unslice": scatters.unslice,
         "slice_set": scatters.slice_set,
         "take_add": scatters.take_add,
+        "take_runs_add": scatters.take_runs_add,
         "scatter_along_axis": scatters.along_axis,
         "segment_sum": scatters.segment_sum,
         "linear_recurrence": _linear_recurrence,
@@ -99,7 +101,7 @@ class _Windows:
         counts = window_counts(x.shape[1:-1], window, strides, padding, dilation)
         best = self.lax.reduce_window(
             x,
-            self.jnp.asarray(least, x.dtype),
+            np.asarray(least, x.dtype),  # JAX differentiates a maximum if it knows where it begins
             self.lax.max,
             (1, *window, 1),
             (1, *strides, 1),
@@ -170,6 +172,10 @@ class _Scatters:
         rows = t.reshape((*outer, math.prod(indices.shape), *inner))
         zeros = self.jnp.zeros((*outer, size, *inner), t.dtype)
         return zeros.at[(*[slice(None)] * axis, indices.reshape(-1))].add(rows, mode="drop")
+
+    def take_runs_add(self, t: Array, *, axis: int, runs: tuple[Run, ...], size: int) -> Array:
+        places = [first + step * k for first, step, count in runs for k in range(count)]
+        return self.take_add(t, np.array(places), axis=axis, size=size)
 
     def along_axis(
         self, t: Array, indices: Array, *, axis: int, length: int, unique: bool

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,13 +76,14 @@ class _Run:
     device: str
 
     def evidence(self) -> Evidence:
-        """Run the first steps; of a training also how much of their results is rounding."""
+        """Run the first steps, and find how much of their results is rounding."""
         found = self._evidence(self.start)
-        if self.program.kind is not Kind.TRAINING:
+        if not self.start:
             return found
         other = self._evidence(nudged(self.start, self.program.dtypes[self.device], self.device))
         return replace(
             found,
+            output_noise=tuple(map(_distances, found.outputs, other.outputs)),
             movement_noise=tuple(map(distance, found.movements, other.movements)),
             moment_noise=tuple(map(distance, found.moments, other.moments)),
         )
@@ -129,6 +129,10 @@ def nudged(values: Values, dtype: str, device: str) -> Values:
         name: (value * (1 + size * rng.choice([-1.0, 1.0], value.shape))).astype(value.dtype)
         for name, value in values.items()
     }
+
+
+def _distances(found: Mapping[str, Digest], other: Mapping[str, Digest]) -> dict[str, float]:
+    return {name: distance(value, other[name]) for name, value in found.items()}
 
 
 def _digest(array: np.ndarray) -> Digest:
@@ -291,13 +295,12 @@ def _in_jax(mode: str, program: Program, device: str, is_host: bool) -> Timed:
         loss, *state[:] = step(*state, batch)
         return loss
 
-    run = on_batch if rule is not None else partial(whole, state[0])
+    run = on_batch if rule is not None else lambda batch: whole(state[0], batch)
     each, rewind = in_turn(run, [(batch,) for batch in batches])
 
     def restart(start: Values) -> None:
         rewind()
-        if rule is not None:
-            state[:] = first_state(start)
+        state[:] = first_state(start)
 
     def moments() -> list[Any]:
         # In the order of the parameters: jit sorts the names of a dictionary.

@@ -308,3 +308,26 @@ def test_gradients_that_are_noise_must_have_the_right_length():
 
     assert compare(HALF, "bfloat16", turned, one).complaint == ""
     assert compare(HALF, "bfloat16", long, one).complaint.startswith("The length of the gradient")
+
+
+def returned(values, noise=None):
+    measured = () if noise is None else ({"the gradient": noise},)
+    return Evidence(({"the gradient": digest(np.array(values))},), output_noise=measured)
+
+
+def test_an_output_may_be_off_by_twice_what_rounding_changes():
+    one = returned([1.0, 0.0], noise=0.2)
+    near = returned([1.0, 0.38], noise=0.2)
+    far = returned([1.0, 0.42], noise=0.2)
+
+    assert compare({"float32": 0.02}, "float32", near, one).complaint == ""
+    assert compare({"float32": 0.02}, "float32", far, one).complaint.startswith("With set 1 of")
+
+
+def test_no_noise_excuses_a_missing_output_and_none_of_one_side_alone():
+    honest = returned([1.0, 0.0], noise=2.0)
+    missing = returned([0.0, 0.0], noise=2.0)
+    silent = returned([1.0, 0.1])
+
+    assert compare({"float32": 0.02}, "float32", missing, honest).complaint != ""
+    assert compare({"float32": 0.02}, "float32", silent, honest).complaint != ""

@@ -125,6 +125,14 @@ def test_a_training_step_tells_what_rounding_changes():
     assert movement < 1e-13 * found.movements[0].norm
 
 
+@pytest.mark.parametrize("mode", ["eager", "function"])
+def test_a_gradient_tells_what_rounding_changes(mode):
+    found = make("tapegrad", mode, program(Kind.GRADIENT), "cpu").evidence()
+
+    for outputs, noise in zip(found.outputs, found.output_noise, strict=True):
+        assert 0 < noise["the gradient of w"] < 1e-13 * outputs["the gradient of w"].norm
+
+
 def test_parameters_are_nudged_by_the_rounding_of_products():
     start = {"w": np.float32([1.0, -2.0, 0.0]), "z": np.complex64([1j])}
 

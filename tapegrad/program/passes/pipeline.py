@@ -26,6 +26,7 @@ from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
+from tapegrad.program.passes.early_windows import with_early_windows
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.half_precision import with_wide_calls
 from tapegrad.program.passes.layouts import with_joins_last
@@ -89,6 +90,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_definitions, loops=loops))
         passes.append(with_known_constants)
         passes.append(with_nested_sums)
+        passes.append(partial(with_early_windows, loops=loops))
         passes.append(partial(with_components, loops=loops))
         passes.append(partial(with_ordered_sums, loops=loops))
         passes.append(with_numbered_rounds)

@@ -1,0 +1,112 @@
+"""The window of an operand that shows what a window of the result of an elementwise call shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tapegrad.program.graph.graph import Call, Shape, Value
+
+Index = tuple[slice, ...]
+
+
+def moved_window(window: Call, operand: Value, shape: Shape, number: int) -> Call | None:
+    """Return the same window of an operand that is broadcast to `shape`, with a new result.
+
+    None if the window changes nothing of the operand: it has no axis along which the window moves.
+    """
+    params = _RULES[window.primitive.name](window.params, operand.shape, shape)
+    if params is None:
+        return None
+    first = len(shape) - len(operand.shape)
+    own = zip(operand.shape, shape[first:], window.results[0].shape[first:])
+    new = tuple(shown if n == whole else 1 for n, whole, shown in own)
+    return replace(
+        window,
+        operands=(operand,),
+        params=params,
+        results=(replace(operand, number=number, shape=new),),
+    )
+
+
+def _along(axes: Sequence[int], operand: Shape, shape: Shape) -> list[tuple[int, int]]:
+    """Return the positions in `axes` that an operand varies along, and its own axes there."""
+    first = len(shape) - len(operand)
+    own = [(k, axis % len(shape) - first) for k, axis in enumerate(axes)]
+    return [(k, a) for k, a in own if a >= 0 and operand[a] == shape[first + a]]
+
+
+def _slice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
+    index = _parts(params["index"], operand, shape)
+    if all(range(*part.indices(n)) == range(n) for part, n in zip(index, operand)):
+        return None
+    return {**params, "index": index}
+
+
+def _unslice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
+    # Only operands of the shape of the result are padded: others would need zeros of their own.
+    assert operand == shape
+    return params
+
+
+def _parts(index: Sequence[slice], operand: Shape, shape: Shape) -> Index:
+    first = len(shape) - len(operand)
+    own = zip(_whole(index, shape)[first:], operand, shape[first:])
+    return tuple(part if n == whole else slice(None) for part, n, whole in own)
+
+
+def _roll(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
+    own = _along(params["axis"], operand, shape)
+    if not own:
+        return None
+    shift = tuple(params["shift"][k] for k, _ in own)
+    return {**params, "shift": shift, "axis": tuple(axis for _, axis in own)}
+
+
+def _flip(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
+    own = _along(params["axis"], operand, shape)
+    return {**params, "axis": tuple(axis for _, axis in own)} if own else None
+
+
+def _take_runs(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
+    own = _along([params["axis"]], operand, shape)
+    return {**params, "axis": own[0][1]} if own else None
+
+
+def has_unit_steps(window: Call) -> bool:
+    """Whether a slice, or the place of a part among zeros, has a range for each of its axes."""
+    return all(
+        isinstance(part, slice) and part.step in (None, 1) for part in window.params["index"]
+    )
+
+
+def placed_part(window: Call, placed: Call) -> tuple[Index, Index] | None:
+    """Return which part of what is placed among zeros a slice shows, and where in the slice it is.
+
+    None if the slice shows zeros only. All steps are 1.
+    """
+    parts, places = [], []
+    shape = placed.params["shape"]
+    indices = (_whole(call.params["index"], shape) for call in (window, placed))
+    for shown, filled, n in zip(*indices, shape):
+        (begin, end, _), (first, last, _) = shown.indices(n), filled.indices(n)
+        low, high = max(begin, first), min(end, last)
+        if low >= high:
+            return None
+        parts.append(slice(low - first, high - first))
+        places.append(slice(low - begin, high - begin))
+    return tuple(parts), tuple(places)
+
+
+def _whole(index: Sequence[slice], shape: Shape) -> list[slice]:
+    return [*index, *[slice(None)] * (len(shape) - len(index))]
+
+
+_RULES = {
+    "flip": _flip,
+    "roll": _roll,
+    "slice": _slice,
+    "take_runs": _take_runs,
+    "unslice": _unslice,
+}
