@@ -285,8 +285,8 @@ class _Writer:
             return _converted(names[0], node.operands[0], node)
         if node.name in _INFIX:
             return f"{names[0]} {_INFIX[node.name]} {names[1]}"
-        own = self._of_floats.get(node.name) if _kind(node.operands[0]) == "f" else None
-        spelling = None if own is None else own(node)
+        of_floats = self._of_floats.get(node.name) if _kind(node.operands[0]) == "f" else None
+        spelling = None if of_floats is None else of_floats(node)
         if node.name == "pow" and spelling is None:
             return _power(names, node)
         if spelling is None:
