@@ -10,6 +10,7 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
+from tapegrad.core.primitive.primitive import PRIMITIVES
 
 LENGTH = 3000
 RNG = np.random.default_rng(0)
@@ -92,3 +93,14 @@ def test_half_precision_is_nearly_as_good_as_its_last_rounding(name, dtype, reco
     for got, want in zip(found, value_and_gradient(function, exact, t, False), strict=True):
         error = np.abs(got - want).max() / np.abs(want).max()
         assert error < LIMITS[np.dtype(dtype).name]
+
+
+def test_the_gradient_of_gelu_is_in_half_precision() -> None:
+    x = tf.cast(tf.constant([-1.0, 0.5, 2.0]), tf.bfloat16)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.gelu(x)
+    assert tape.gradient(y, x).dtype == tf.bfloat16
+    slope = PRIMITIVES["gelu_slope"].kernel(np.ndarray)(x.numpy())
+    assert slope.dtype == x.numpy().dtype
+    np.testing.assert_allclose(slope.astype(float), [-0.0833, 0.8675, 1.0852], atol=0.004)

@@ -125,6 +125,7 @@ class HostLoops:
 
     dtypes = None
     complex_primitives = None
+    widened = frozenset[str]()
     sorts = False
     joins = False
     definitions = CudaLoopCompiler.definitions

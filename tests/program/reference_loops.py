@@ -156,6 +156,7 @@ class Reference:
 
     dtypes = None
     complex_primitives = None
+    widened = frozenset[str]()
     sorts = False
     joins = True
     definitions = frozenset({

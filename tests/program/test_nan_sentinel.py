@@ -109,7 +109,9 @@ def conditional(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("loop", "marker"), [(counted, "counted"), (conditional, "conditional")], ids=["counted", "conditional"]
+    ("loop", "marker"),
+    [(counted, "counted"), (conditional, "conditional")],
+    ids=["counted", "conditional"],
 )
 def test_a_nan_in_a_loop_names_the_line_and_the_round(loop: Any, marker: str) -> None:
     x = np.array([1e6], "float64")

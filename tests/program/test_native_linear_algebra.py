@@ -220,3 +220,37 @@ def test_a_process_is_one_sequence_in_both_directions() -> None:
     expected = (by_numpy(x + bump) - by_numpy(x - bump)) / 2
     assert float(tf.reduce_sum(slope * bump)) == pytest.approx(expected, rel=1e-5)
     assert len(items_of(likelihood, tf.constant(x), tf.constant(y))) == 1
+
+
+@pytest.mark.parametrize("dtype", LETTERS)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_adjugates(n: int, dtype: str) -> None:
+    for a in matrices(n, dtype):
+        found = run_native("adjugate", [a], {}, [(a.shape, dtype)])
+        assert found is not None
+        product = np.asarray(a) @ found[0]
+        expected = np.linalg.det(a)[..., None, None] * np.eye(n)
+        np.testing.assert_allclose(product, expected, atol=1e-4)
+    singular = np.arange(9.0).reshape(3, 3)
+    cofactors = np.array([[-3.0, 6.0, -3.0], [6.0, -12.0, 6.0], [-3.0, 6.0, -3.0]])
+    check_native("adjugate", [singular], {}, cofactors)
+
+
+def test_the_gradient_of_determinants_of_small_matrices_is_one_sequence() -> None:
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.linalg.det(x) ** 2)
+        return tape.gradient(y, x)
+
+    x = RNG.standard_normal((20, 3, 3))
+    function = tf.function(step)
+    function(tf.constant(x))
+    expected = 2 * (np.linalg.det(x) ** 2)[:, None, None] * np.linalg.inv(x).transpose(0, 2, 1)
+    np.testing.assert_allclose(function(tf.constant(x)).numpy(), expected, rtol=1e-8, atol=1e-12)
+    assert len(items_of(function, tf.constant(x))) == 1
+
+
+def test_adjugates_of_matrices_that_are_not_finite_are_left_to_python() -> None:
+    x = np.full((2, 2), np.nan)
+    assert run_native("adjugate", [x], {}, [(x.shape, x.dtype)], code=3) is not None

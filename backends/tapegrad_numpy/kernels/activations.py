@@ -6,15 +6,19 @@ Functions of real numbers use `np.fabs`, which raises for complex numbers.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.backend.registry import by_name
 from tapegrad_numpy.kernels.bfloat16 import numbers_like
+from tapegrad_numpy.kernels.half import refuse_complex, widened
+from tapegrad_numpy.kernels.special import KERNELS as SPECIAL
 
 _CUBIC = 0.044715
 _ROOT = 0.7978845608028654  # sqrt(2 / π)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def relu(x: Any) -> Any:
@@ -147,6 +151,16 @@ def _gelu_gate(squared: Any, x: Any) -> Any:
     return np.tanh(squared)
 
 
+def gelu_slope(x: Any) -> Any:
+    refuse_complex(x)
+    wide = widened(x)
+    result = np.exp(-0.5 * wide * wide)
+    result *= _DENSITY
+    result *= wide
+    result += SPECIAL["ndtr"](wide)
+    return result.astype(x.dtype, copy=False)
+
+
 def softsign(x: Any) -> Any:
     result = np.fabs(x)
     result += 1
@@ -166,5 +180,6 @@ KERNELS = by_name(
     mish,
     gelu_tanh,
     gelu_tanh_slope,
+    gelu_slope,
     softsign,
 )

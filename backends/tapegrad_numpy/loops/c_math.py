@@ -35,6 +35,19 @@ static INLINE $T rest_of_square_$T($T a, $T h) {
 TEXTS: dict[str, tuple[str, Template]] = {}
 """The functions that each function needs, and its source."""
 
+TEXTS["power_of_root"] = (
+    "",
+    Template(r"""
+/* x to the power of n / 2 for an odd number n; the power of -infinity is that of infinity */
+static INLINE $T power_of_root_$T($T x, int n) {
+    $T base = choose_$T(x == -($T)INFINITY, ($T)INFINITY, x + 0), y = $SQRT(base);
+    if (n > 1 || n < -1) y *= base; /* no loop, because compilers would not vectorise around it */
+    if (n > 3 || n < -3) y *= base;
+    if (n > 5 || n < -5) y *= base;
+    return n < 0 ? 1 / y : y;
+}
+"""),
+)
 TEXTS["exp_parts"] = (
     "",
     Template(r"""

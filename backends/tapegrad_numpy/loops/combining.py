@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from tapegrad.core.trace.expression import UntraceableError, kind_of_dtype
 from tapegrad.core.trace.loop import Loop, LoopOutput
+from tapegrad_numpy.loops.element_types import register, storage, stored
 from tapegrad_numpy.loops.layout import COLUMNS
-from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula, storage
+from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula
 
 PIECE = 4096
 """The number of elements along the innermost axis that are reduced to one partial result."""
@@ -35,8 +36,8 @@ class Combination:
         assert dtype is not None
         self.k = number
         self.output = output
-        self.type = storage(dtype)
-        self.target = storage(output.dtype)
+        self.type = register(dtype)
+        self.target = register(output.dtype)
         self.place = place
         """Its position among all arrays; a stage has none."""
         self.combine = output.combine
@@ -92,7 +93,9 @@ class Combination:
 
     def result(self, index: str, at: str) -> str:
         """Write the result from the accumulators."""
-        return f"(({self.target} *)data[{self.place}])[{at}] = {self.finished(index)};"
+        dtype = self.output.dtype
+        value = stored(dtype, self.finished(index))
+        return f"(({storage(dtype)} *)data[{self.place}])[{at}] = {value};"
 
     def kept(self, index: str, slot: str) -> str:
         """Store the accumulators in a slot."""

@@ -17,8 +17,9 @@ import numpy as np
 from tapegrad_numpy.kernels.convolution import output_shape
 from tapegrad_numpy.loops.binding import caller, thread_count
 from tapegrad_numpy.loops.compiled_parts import attach_parts
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
-from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
+from tapegrad_numpy.loops.source import CUT, Kernel, bounds
 from tapegrad_numpy.loops.vector_products import Described
 
 NAMES = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})

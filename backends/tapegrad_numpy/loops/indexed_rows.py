@@ -16,8 +16,9 @@ import numpy as np
 
 from tapegrad_numpy.loops.binding import caller, thread_count
 from tapegrad_numpy.loops.compiled_parts import attach_parts
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import Cut
-from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
+from tapegrad_numpy.loops.source import CUT, Kernel, bounds
 from tapegrad_numpy.loops.vector_products import Described
 
 _ADDING = frozenset({"segment_sum", "take_add"})

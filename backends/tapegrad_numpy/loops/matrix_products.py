@@ -9,8 +9,9 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import Cut
-from tapegrad_numpy.loops.source import CUT, Kernel, storage
+from tapegrad_numpy.loops.source import CUT, Kernel
 from tapegrad_numpy.loops.vector_products import TAIL, Described, definitions
 
 _MACHINES = ("aarch64", "arm64")

@@ -3,15 +3,20 @@
 The innermost loops run over adjacent rows, so that they have many steps and all statements are
 vectorised, also those per row. Element j of all rows is processed before element j + 1. The first
 pass that reads an input copies it into a transposed array on the stack for the other passes.
+
+If the last axis that is kept is short as well, rows are adjacent along several axes. All inputs are
+then copied into such arrays first, one row after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from tapegrad_numpy.loops.combining import Combination
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, is_heavy, names_in
-from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments, storage
+from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments
 
 LENGTH = 32
 """The longest short row. To read elements with gaps takes time, which must be worth it."""
@@ -25,6 +30,8 @@ TOGETHER = 128
 """The number of rows that are processed together."""
 _FEWEST = 8
 """The fewest rows that are worth it."""
+_GATHERED_LENGTH, _FEWEST_GATHERED, _MOST_GATHERED = 8, 64, 8
+"""The longest rows that are adjacent along several axes, the fewest of them, the most inputs."""
 _MOST_TRANSPOSED = 4
 """The most inputs that are copied to the stack."""
 
@@ -35,8 +42,10 @@ def has_short_rows(writer: Writer) -> bool:
     """Return whether rows are short, and many of them are adjacent."""
     sizes, combined = writer.space.sizes, writer.space.combined
     is_along_last = len(sizes) > 1 and combined == (*[False] * (len(sizes) - 1), True)
-    if not is_along_last or not writer.windows.are_fixed or sizes[-2] < _FEWEST:
+    if not is_along_last or not writer.windows.are_fixed:
         return False
+    if sizes[-2] < _FEWEST:
+        return _are_gathered(writer)
     is_costly = any(map(is_heavy, writer.formula.per_element)) or any(
         stage.combine in ("maximum", "minimum") for stage in writer.loop.stages
     )
@@ -45,6 +54,13 @@ def has_short_rows(writer: Writer) -> bool:
     whole = sum(read.seen == writer.loop.shape for read in writer.loop.inputs)
     is_in_memory = whole + len(writer.stored()) > 2
     return sizes[-1] <= (_CHEAP_LENGTH_IN_MEMORY if is_in_memory else _CHEAP_LENGTH)
+
+
+def _are_gathered(writer: Writer) -> bool:
+    """Whether rows that are adjacent along several axes are processed together."""
+    sizes, inputs = writer.space.sizes, writer.loop.inputs
+    are_many = len(sizes) > 2 and prod(sizes[:-1]) >= _FEWEST_GATHERED
+    return are_many and sizes[-1] <= _GATHERED_LENGTH and len(inputs) <= _MOST_GATHERED
 
 
 def write_short_rows(writer: Writer) -> list[str]:
@@ -56,18 +72,28 @@ class _ShortRows:
     """Writes passes over many rows at once."""
 
     def __init__(self, writer: Writer) -> None:
+        writer.packed = []  # rows are processed together, so elements have gaps anyway
         self.writer = writer
+        self.is_gathered = writer.space.sizes[-2] < _FEWEST
+        """Whether inputs are copied first, because rows are adjacent along several axes."""
         levels = []
         for *outer, across, along in writer.space.steps:
-            level = (ACROSS if across else 0) | (ALONG if along else 0)
+            moves = any((*outer, across)) if self.is_gathered else across
+            level = (ACROSS if moves else 0) | (ALONG if along else 0)
             # What changes along outer axes alone is read once more for each row.
             levels.append(level or (ACROSS if any(outer) else 0))
         self.plan = Plan(writer, levels, ACROSS)
         self.values = self.plan.values
         self.arrays = self._values_between_loops()
         """The values per row that are stored for other loops than the one that computes them."""
+        self.gathered = {i: level for i, level in enumerate(levels) if level in (ACROSS, ELEMENT)}
+        """The inputs that are copied first, with their levels."""
+        if not self.is_gathered:
+            self.gathered = {}
         shared = [
-            i for i, level in enumerate(levels) if level == ELEMENT and len(self._readers(i)) > 1
+            i
+            for i, level in enumerate(levels)
+            if level == ELEMENT and i not in self.gathered and len(self._readers(i)) > 1
         ]
         self.transposed = shared[:_MOST_TRANSPOSED]
         """The inputs that the first pass that reads them copies for the others."""
@@ -120,6 +146,9 @@ class _ShortRows:
                 loads[name] = f"const {self.values[name].type} {name} = row_{name}[i];"
             else:
                 i = int(name[1:])
+                if i in self.gathered:
+                    loads[name] = self.writer.held(i, f"r{i}[i]")
+                    continue
                 loads[name] = self.writer.load(i, f"p{i}[{self._place(i, is_element=False)}]")
         return loads
 
@@ -142,22 +171,70 @@ class _ShortRows:
             *writer.once(),
             "for (int64_t width; row < last; row += width) {",
             *writer.indices(kept, "row"),
-            # Rows are adjacent along the last of the axes that are kept.
-            f"const int64_t left = {writer.number(writer.space.sizes[-2])} - i{kept[-1]};",
-            "width = last - row < left ? last - row : left;",
+            *self._width(kept[-1]),
             f"width = width < {TOGETHER} ? width : {TOGETHER};",
             *(self._address(i) for i, level in enumerate(writer.levels) if level),
             *writer.targets(),
+            *self._row_targets(),
+            *self._gathers(),
         ]
         for number, one in enumerate(plan.passes):
             lines += [*self._row_statements(number), *self._pass(one)]
         return [*lines, *self._row_statements(len(plan.passes)), "}\n}"]
 
+    def _row_targets(self) -> list[str]:
+        """The addresses of the outputs that have one value per row."""
+        lines = []
+        for k in self._row_outputs():
+            kind, place = storage(self.writer.loop.outputs[k].dtype), len(self.writer.loop.inputs)
+            lines.append(f"{kind} *w{k} = ({kind} *)data[{place + k}] + row;")
+        return lines
+
+    def _width(self, axis: int) -> list[str]:
+        """The number of rows that are processed together: without gathers along the last axis."""
+        if self.is_gathered:
+            return ["width = last - row;"]
+        return [
+            f"const int64_t left = {self._number(self.writer.space.sizes[-2])} - i{axis};",
+            "width = last - row < left ? last - row : left;",
+        ]
+
+    def _gathers(self) -> list[str]:
+        """Copies of the inputs of all rows that are processed together."""
+        if not self.gathered:
+            return []
+        sizes, kept = self.writer.space.sizes, self.writer.space.kept_outer
+        # Variables, because the compiler reads memory again after each store.
+        lines = [f"int64_t k{axis} = i{axis};" for axis in kept]
+        lines += [f"const int64_t n{axis} = {self._number(sizes[axis])};" for axis in kept]
+        inner = []
+        for i, level in self.gathered.items():
+            steps = {axis: step for axis, step in enumerate(self.writer.space.steps[i]) if step}
+            lines += [f"const int64_t s{i}_{a} = {self._number(n)};" for a, n in steps.items()]
+            place = " + ".join(f"k{axis} * s{i}_{axis}" for axis in kept if axis in steps)
+            inner.append(f"{self.writer.pointer(i)}g{i} = p{i} + {place};")
+            if level == ACROSS:
+                inner += ["{", self.writer.load(i, f"g{i}[0]"), f"r{i}[i] = x{i};", "}"]
+                continue
+            inner += [
+                "for (int64_t j = 0; j < length; ++j) {",
+                self.writer.load(i, f"g{i}[j * s{i}_{len(sizes) - 1}]"),
+                f"t{i}[j * {TOGETHER} + i] = x{i};",
+                "}",
+            ]
+        for axis in reversed(kept[1:]):
+            inner.append(f"if (++k{axis} == n{axis}) {{ k{axis} = 0;")
+        lines += [_OF_ALL, *inner, f"++k{kept[0]};"]
+        return [*lines, "}" * (len(kept) - 1), "}"]
+
     def _buffers(self) -> list[str]:
         kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]
-        kept += [(f"t{i}", self.writer.input_type(i)) for i in self.transposed]
+        kept += [(f"t{i}", self.writer.held_type(i)) for i in self.transposed]
         sums = [(f"high{p.k}", "double" if p.sums else p.type) for p in self.plan.parts]
         rows = [(f"row_{name}", self.values[name].type) for name in self.arrays]
+        for i, level in self.gathered.items():
+            own = (f"{'t' if level == ELEMENT else 'r'}{i}", self.writer.held_type(i))
+            (kept if level == ELEMENT else rows).append(own)
         return [
             *(f"{kind} {name}[{LENGTH * TOGETHER}];" for name, kind in kept),
             *(f"{kind} {name}[{TOGETHER}];" for name, kind in (*sums, *rows)),
@@ -180,6 +257,7 @@ class _ShortRows:
     def _address(self, i: int) -> str:
         kind, steps = self.writer.pointer(i), self.writer.space.steps[i]
         places = [f"i{a} * {self._number(s)}" for a, s in enumerate(steps[:-1]) if s]
+        places = [] if i in self.gathered else places
         if i in self.writer.windows.inputs:
             places.append(self._number(self.writer.windows.first(i)))
         return f"{kind}p{i} = ({kind})data[{i}] + {' + '.join(places) or '0'};"
@@ -196,9 +274,7 @@ class _ShortRows:
         ends = [f"row_{name}[i] = {name};" for name in self.arrays if name in defined]
         if time == len(self.plan.passes):
             for k, value in self._row_outputs().items():
-                target = storage(self.writer.loop.outputs[k].dtype)
-                place = len(self.writer.loop.inputs) + k
-                ends.append(f"(({target} *)data[{place}])[row + i] = {value};")
+                ends.append(f"w{k}[i] = {self.writer.stored_value(k, value)};")
         if not ends:
             return []
         loads = self._row_loads(self._read_per_row(time))
@@ -226,8 +302,12 @@ class _ShortRows:
             if f"x{i}" not in one.names or self.values[f"x{i}"].level != ELEMENT:
                 continue
             is_copy = i in self.transposed and self._readers(i)[0] is not one
-            own = f"t{i}[{place}]" if is_copy else f"p{i}[{self._place(i, is_element=True)}]"
-            loads[f"x{i}"] = self.writer.load(i, own)
+            is_copy = is_copy or i in self.gathered
+            if is_copy:
+                loads[f"x{i}"] = self.writer.held(i, f"t{i}[{place}]")
+            else:
+                own = f"p{i}[{self._place(i, is_element=True)}]"
+                loads[f"x{i}"] = self.writer.load(i, own)
             if i in self.transposed and not is_copy:
                 ends.append(f"t{i}[{place}] = x{i};")
         for name in sorted(one.given):
@@ -235,6 +315,7 @@ class _ShortRows:
         ends += [f"kept_{name}[{place}] = {name};" for name in sorted(one.kept)]
         ends += [part.joined(f"high{part.k}[i]", self.plan.stage_values[part.k]) for part in parts]
         if one.stores:
-            stored = self.writer.stored()
-            ends += [f"q{k}[{in_row}] = {self.plan.output_values[k]};" for k in stored]
+            for k in self.writer.stored():
+                value = self.writer.stored_value(k, self.plan.output_values[k])
+                ends.append(f"q{k}[{in_row}] = {value};")
         return Body(loads, self.plan.chosen(one, ELEMENT), ends)

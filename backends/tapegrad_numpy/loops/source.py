@@ -6,16 +6,24 @@ them. Reductions are in combining.py.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tapegrad.core.trace.c_source import TYPES, statements
+from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.element_types import (
+    ROUNDING_CASTS,
+    in_c,
+    loaded,
+    name_of,
+    register,
+    storage,
+    stored,
+)
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
@@ -24,10 +32,13 @@ from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
 _CALL = re.compile(r"\b(?!cfloat\(|cdouble\()([a-z]\w*)\(")
 _NAME = re.compile(r"\b[vx]\d+\b")
 _LINE = re.compile(r"const .+ (v\d+) = (.+);")
+_CHOICE = re.compile(r"(const (float|double) v\d+ = )([vx]\d+) \? (.+) : (.+);")
 _FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
 
 _WORTH_STAGES = 64
 """The shortest innermost axis for which stages are used."""
+_MOST_PACKED, _LEAST_ROWS = 2048, 8
+"""The longest rows that are packed, and the number of rows from which on it pays."""
 CAREFUL_PIECE = 4096
 """The number of elements that are checked together before a function in FAR is computed."""
 CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
@@ -68,25 +79,13 @@ class Body(NamedTuple):
     """Statements that store or use results, after all reads of an element."""
 
 
-@functools.cache
-def _name(dtype: Any) -> str:
-    """The name of a dtype, cached because NumPy builds it on each access."""
-    return str(dtype.name)
-
-
-def storage(dtype: Any) -> str:
-    """Return the C type of an element in memory."""
-    name = _name(dtype)
-    return "unsigned char" if name == "bool" else _in_c(TYPES[name])
-
-
 def formula(
     expressions: Sequence[Expression], names: Sequence[str], levels: Sequence[int]
 ) -> Formula:
     """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX)
-    lines, results = [_in_c(line) for line in lines], [_in_c(result) for result in results]
+    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX, ROUNDING_CASTS)
+    lines, results = [in_c(line) for line in lines], [in_c(result) for result in results]
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
     by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -97,12 +96,26 @@ def formula(
         text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
         level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
         level_of[match[1]] = level
-        by_level[level].append(text if level == 2 else for_all_arguments(text))
+        if level == 2:
+            by_level[2].append(_with_masks(text, level_of))
+        else:
+            by_level[level].append(for_all_arguments(text))
     unknown = functions - FUNCTIONS
     if unknown:
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
     once, per_row, per_element = by_level
     return Formula(once, per_row, per_element, results, frozenset(functions))
+
+
+def _with_masks(line: str, level_of: Mapping[str, int]) -> str:
+    """Choose by masks where the condition is the same for all elements of a row.
+
+    GCC does not vectorise a loop with such a condition.
+    """
+    match = _CHOICE.fullmatch(line)
+    if match is None or level_of[match[3]] == 2:
+        return line
+    return f"{match[1]}choose_{match[2]}({match[3]}, {match[4]}, {match[5]});"
 
 
 def for_all_arguments(line: str) -> str:
@@ -127,7 +140,22 @@ def _extreme(node: Expression) -> str:
     return "larger({0}, {1})" if is_largest else "smaller({0}, {1})"
 
 
-_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme}
+_MOST_HALVES = 7
+"""The largest exponent, in halves, for which a root and products replace a power."""
+
+
+def _power(node: Expression) -> str | None:
+    """Return the formula of a power with an exponent such as -1.5, None for others.
+
+    Powers are computed in double precision, which takes ten times as long.
+    """
+    base, exponent = node.operands
+    halves = 2 * exponent.value if exponent.name == "constant" else 0
+    is_known = halves % 2 == 1 and abs(halves) <= _MOST_HALVES
+    return f"power_of_root({{0}}, {int(halves)})" if is_known and base.dtype == node.dtype else None
+
+
+_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme, "pow": _power}
 
 _OF_COMPLEX = {
     "add": "{0} + {1}",
@@ -144,16 +172,8 @@ _OF_COMPLEX = {
 }
 """Formulas in GNU C. Its own product has special cases for infinite factors, NumPy's has not."""
 
-_COMPLEX_TYPES = {"complex<float>": "cfloat", "complex<double>": "cdouble"}
-
-
-def _in_c(text: str) -> str:
-    """Replace the names of types of C++."""
-    if "complex<" not in text:
-        return text
-    for name, own in _COMPLEX_TYPES.items():
-        text = text.replace(name, own)
-    return text
+_OF_BITS = frozenset({"nextafter", "spacing"})
+"""Functions whose results depend on the precision of their operands."""
 
 
 def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
@@ -164,8 +184,11 @@ def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
             continue
         seen.add(id(node))
         waiting += node.operands
-        if node.dtype is not None and _name(node.dtype) not in LOOP_DTYPES:
-            raise UntraceableError(f"Loops in C do not compute with {node.dtype.name}.")
+        if node.dtype is None:
+            continue
+        name = name_of(node.dtype)
+        if name not in LOOP_DTYPES or (name == "bfloat16" and node.name in _OF_BITS):
+            raise UntraceableError(f"Loops in C do not compute {node.name} of {name}.")
 
 
 class Writer:
@@ -181,11 +204,28 @@ class Writer:
         levels = [*self.levels, *(1 for _ in loop.stages)]
         self.formula = formula(expressions, [f"x{i}" for i in range(len(levels))], levels)
         self.functions = set(self.formula.functions)
+        self.packed = self._packed()
+        """Inputs with gaps between their elements that each task first copies without gaps."""
         self.careful = any(_FAR_CALL.search(line) for line in self.formula.per_element)
 
     @staticmethod
     def _level(steps: Sequence[int]) -> int:
         return 2 if steps[-1] else int(any(steps))
+
+    def _packed(self) -> list[int]:
+        """Columns of small matrices, for example: the same row of numbers for all rows."""
+        sizes, steps = self.space.sizes, self.space.steps
+        if self.windows.are_cut or sizes[-1] > _MOST_PACKED:
+            return []
+        if math.prod(sizes[:-1]) < _LEAST_ROWS:
+            return []
+        return [
+            i
+            for i in self._at_level(2)
+            if steps[i][-1] != 1
+            and not any(steps[i][:-1])
+            and not (i in self.windows.inputs and self.windows.is_uneven(i))
+        ]
 
     def before(self) -> list[str]:
         """What the functions need beside them."""
@@ -210,7 +250,7 @@ class Writer:
 
     def input_type(self, index: int) -> str:
         dtype = self.loop.inputs[index].dtype
-        if _name(dtype) not in LOOP_DTYPES:
+        if name_of(dtype) not in LOOP_DTYPES:
             raise UntraceableError(f"Loops in C do not read {dtype.name}.")
         return storage(dtype)
 
@@ -220,7 +260,29 @@ class Writer:
             self.load(i, f"(({self.pointer(i)})data[{i}])[{self._first(i)}]")
             for i in self._at_level(0)
         ]
-        return [*loads, *self.formula.once]
+        return [*loads, *self.formula.once, *self._packing(), *self._distances()]
+
+    def _distances(self) -> list[str]:
+        """Variables for distances of elements: memory would be read again after each store."""
+        steps = {i: self.space.steps[i][-1] for i in self._at_level(2) if i not in self.packed}
+        return [
+            f"const int64_t d{i} = {self.number(step)};" for i, step in steps.items() if step != 1
+        ]
+
+    def _packing(self) -> list[str]:
+        """Copies of inputs without the gaps between their elements, which vectors cannot load."""
+        lines = []
+        for i in self.packed:
+            step = self.number(self.space.steps[i][-1])
+            place = f"(({self.pointer(i)})data[{i}])[{self._first(i)} + i * {step}]"
+            lines += [
+                f"{self.held_type(i)} packed{i}[{_MOST_PACKED}];",
+                f"for (int64_t i = 0; i < {CUT['inner']}; ++i) {{",
+                self.load(i, place),
+                f"packed{i}[i] = x{i};",
+                "}",
+            ]
+        return lines
 
     def _first(self, i: int) -> str:
         """The position of the one element that is read of an input."""
@@ -277,7 +339,11 @@ class Writer:
 
     def stores(self) -> list[str]:
         results = self.formula.results[len(self.loop.stages) :]
-        return [f"q{k}[i] = {results[k]};" for k in self.stored()]
+        return [f"q{k}[i] = {self.stored_value(k, results[k])};" for k in self.stored()]
+
+    def stored_value(self, k: int, value: str) -> str:
+        """What is written to memory for a value of an output."""
+        return stored(self.loop.outputs[k].dtype, value)
 
     def _place(self, steps: Sequence[int]) -> str:
         outer = [axis for axis in range(len(self.space.sizes) - 1) if steps[axis]]
@@ -303,7 +369,12 @@ class Writer:
 
     def loads(self) -> dict[str, str]:
         """The statements that read an element, by the names of inputs."""
-        return {f"x{i}": self.load(i, self._element(i)) for i in self._at_level(2)}
+        return {
+            f"x{i}": self.held(i, f"packed{i}[i]")
+            if i in self.packed
+            else self.load(i, self._element(i))
+            for i in self._at_level(2)
+        }
 
     def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
@@ -330,7 +401,7 @@ class Writer:
         step = self.space.steps[index][-1]
         if index in self.windows.inputs and self.windows.is_uneven(index):
             return f"p{index}[i]" if self.windows.is_ever_even(index) else f"p{index}[i * s{index}]"
-        return f"p{index}[i]" if step == 1 else f"p{index}[i * {self.number(step)}]"
+        return f"p{index}[i]" if step == 1 else f"p{index}[i * d{index}]"
 
     def _at_level(self, level: int) -> list[int]:
         return [i for i, own in enumerate(self.levels) if own == level]
@@ -341,9 +412,17 @@ class Writer:
 
     def load(self, index: int, place: str) -> str:
         """The statement that reads an input at a place."""
-        if _name(self.loop.inputs[index].dtype) == "bool":
-            return f"const bool x{index} = {place} != 0;"
-        return f"const {self.input_type(index)} x{index} = {place};"
+        dtype = self.loop.inputs[index].dtype
+        kind = "bool" if name_of(dtype) == "bool" else register(dtype)
+        return f"const {kind} x{index} = {loaded(dtype, place)};"
+
+    def held_type(self, index: int) -> str:
+        """The C type in which a function keeps elements of an input."""
+        return register(self.loop.inputs[index].dtype)
+
+    def held(self, index: int, place: str) -> str:
+        """The statement that reads an element of an input that the function has kept."""
+        return f"const {self.held_type(index)} x{index} = {place};"
 
 
 def _with_steps(load: str, inputs: Sequence[int]) -> str:

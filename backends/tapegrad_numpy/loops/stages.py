@@ -14,16 +14,17 @@ from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
+from tapegrad_numpy.loops.element_types import storage, stored
 from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan
 from tapegrad_numpy.loops.short_rows import has_short_rows, write_short_rows
-from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds, storage
+from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds
 
 KEPT_ELEMENTS = 4096
 """The longest rows of which values are kept on the stack from one pass to the next.
 
 Values of longer rows are kept where other loops have their partial results, per task.
 """
-_SIZES = {storage(np.dtype(name)): np.dtype(name).itemsize for name in LOOP_DTYPES}
+_SIZES = {storage(np.dtype(name)): np.dtype(name).itemsize for name in LOOP_DTYPES - {"bfloat16"}}
 _SLOT = 16
 """The size of a partial result in bytes."""
 
@@ -122,7 +123,8 @@ class _LongRows:
         for k, output in enumerate(self.writer.loop.outputs):
             if output.axes:
                 target, place = storage(output.dtype), len(self.writer.loop.inputs) + k
-                lines.append(f"(({target} *)data[{place}])[row] = {self.plan.output_values[k]};")
+                value = stored(output.dtype, self.plan.output_values[k])
+                lines.append(f"(({target} *)data[{place}])[row] = {value};")
         return lines
 
     def _pass(self, one: Pass) -> list[str]:

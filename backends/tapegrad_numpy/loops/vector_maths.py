@@ -21,6 +21,7 @@ from tapegrad_numpy.loops.coefficients import (
     TWO_OVER_PI,
     Precision,
 )
+from tapegrad_numpy.loops.element_types import BFLOAT16_TEXT
 
 FAR = ("sin", "cos")
 """Functions that are accurate up to `far_limit(x)`; the C library computes larger arguments."""
@@ -33,7 +34,7 @@ _LIBRARY = (
 _OWN = (
     "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
     "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
-    "smaller", "times_power_of_two",
+    "power_of_root", "smaller", "times_power_of_two",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
@@ -71,7 +72,7 @@ def functions_text(names: Iterable[str]) -> str:
     Functions in FAR also exist as e.g. `far_sin(x)`, accurate for all x but not vectorised.
     """
     wanted = set(names)
-    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE))]
+    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE)), BFLOAT16_TEXT]
     for name in _in_order(wanted & set(_OWN)):
         parts += [_filled(TEXTS[name][1], precision) for precision in (FLOAT, DOUBLE)]
     if "pow" in wanted:
@@ -89,7 +90,8 @@ def functions_text(names: Iterable[str]) -> str:
 
 _TWO = frozenset({
     "atan2", "copysign", "floored_quotient", "floored_remainder", "fmod", "hypot",
-    "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "smaller", "times_power_of_two",
+    "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "power_of_root", "smaller",
+    "times_power_of_two",
 })  # fmt: skip
 
 
@@ -157,6 +159,7 @@ def _filled(template: Template, precision: Precision) -> str:
         **{f"HALF_PI_{i}": part for i, part in enumerate(HALF_PI)},
         **{f"HALF_PI_FLOAT_{i}": part for i, part in enumerate(HALF_PI_FLOAT)},
         **{name.upper(): name + suffix for name in ("copysign", "fabs", "floor", "fma", "fmod")},
+        "SQRT": "sqrt" + suffix,
     }  # fmt: skip
     words["LOG_STEPS"] = LOG_STEPS[c_type].substitute(words)
     words["REDUCTION"] = REDUCTION[c_type].substitute(words)

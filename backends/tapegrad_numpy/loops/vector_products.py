@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import COLUMNS, TASK_ELEMENTS, Cut
-from tapegrad_numpy.loops.source import CUT, Kernel, bounds, storage
+from tapegrad_numpy.loops.source import CUT, Kernel, bounds
 
 Described = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an operand."""

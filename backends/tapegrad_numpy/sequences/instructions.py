@@ -10,6 +10,7 @@ from tapegrad_numpy.sequences.copies import WRITERS as COPIES
 from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
 from tapegrad_numpy.sequences.linear_algebra import WRITERS as LINEAR_ALGEBRA
+from tapegrad_numpy.sequences.pooling import WRITERS as POOLING
 from tapegrad_numpy.sequences.products import WRITERS as PRODUCTS
 from tapegrad_numpy.sequences.random_draws import WRITERS as RANDOM_DRAWS
 from tapegrad_numpy.sequences.reductions import WRITERS as REDUCTIONS
@@ -38,6 +39,7 @@ WRITERS: dict[str, Writer] = {
     **COPIES,
     **INDEXING,
     **LINEAR_ALGEBRA,
+    **POOLING,
     **PRODUCTS,
     **RANDOM_DRAWS,
     **REDUCTIONS,

@@ -15,6 +15,8 @@ from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_cont
 from tapegrad_numpy.sequences.lapack import LETTERS, lapack, whole_text
 from tapegrad_numpy.sequences.stacks import WALK, matrices, stack_axes, walk
 
+_MOST_MINORS = 4
+"""The largest order of matrices whose adjugate consists of minors."""
 _OPERATIONS_PER_ELEMENT = 8
 """Multiplications of LAPACK that take about as long as an element of a loop."""
 
@@ -151,6 +153,38 @@ static int determinant_one_$N(const int64_t *h, char **data) {
 int determinant_$N(const int64_t *h, char **data) {
     return over_stack(determinant_one_$N, h, data);
 }
+
+/* The determinant of the matrix without a row and a column, for up to three others. */
+static $W minor_$N(const $W *a, int64_t n, int64_t row, int64_t column) {
+    $W m[9];
+    int64_t k = 0;
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) if (i != row && j != column) m[k++] = a[i * n + j];
+    if (n == 1) return 1;
+    if (n == 2) return m[0];
+    if (n == 3) return m[0] * m[3] - m[1] * m[2];
+    return m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) +
+           m[2] * (m[3] * m[7] - m[4] * m[6]);
+}
+/* The order and both strides. */
+static int adjugate_one_$N(const int64_t *h, char **data) {
+    const int64_t n = h[0];
+    $W a[16];
+    $T *y = ($T *)data[1];
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+            const $W one = *(const $T *)(data[0] + i * h[1] + j * h[2]);
+            if (!(SIZE_$N(one) < INFINITY)) return IN_PYTHON; /* there are no singular values */
+            a[i * n + j] = one;
+        }
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+            const $W one = minor_$N(a, n, j, i);
+            y[i * n + j] = ($T)((i + j) % 2 ? -one : one);
+        }
+    return 0;
+}
+int adjugate_$N(const int64_t *h, char **data) { return over_stack(adjugate_one_$N, h, data); }
 """
 
 _BANDS = r"""
@@ -266,6 +300,21 @@ def _determinant(is_split: bool) -> Writer:
     return write
 
 
+def _adjugate(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    """Write the adjugate of small matrices by minors; that of larger ones takes singular values."""
+    (a,), (y,) = operands, results
+    axes = stack_axes(y.shape[:-2], [matrices(a), matrices(y), matrices(y)])
+    n = a.shape[-1]
+    if axes is None or not y.size or n > _MOST_MINORS or a.dtype.name not in LETTERS:
+        return None
+    if a.dtype != y.dtype:
+        return None
+    numbers = walk(axes, n, *a.strides[-2:])
+    return FUNCTIONS.step(f"adjugate_{a.dtype.name}", (0, 1, 1), numbers, _work(y.shape[:-2], n**4))
+
+
 def _band(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
     (x,) = operands
     if not are_contiguous(operands):
@@ -278,6 +327,7 @@ def _band(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping
 
 
 WRITERS: dict[str, Writer] = {
+    "adjugate": _adjugate,
     "band_part": _band,
     "cholesky": _cholesky,
     "det": _determinant(is_split=False),

@@ -112,6 +112,13 @@ class LoopCompiler(Protocol):
         Loops then compute these together with the calls around them.
         """
 
+    @property
+    def widened(self) -> Collection[str]:
+        """Primitives whose calls in half precision become calls in single precision.
+
+        Loops cast the operands and the results.
+        """
+
     def takes_stages(self, rows: int, length: int, stride: int = 1) -> bool:
         """Whether `compile` accepts loops with stages for so many rows of this length.
 

@@ -210,8 +210,8 @@ def literal(value: Any, c_type: str) -> str:
     return f"({c_type})({number.hex()})"
 
 
-Spellings = Mapping[str, Callable[[Expression], str]]
-"""Functions from a call to its formula, by the names of the called functions."""
+Spellings = Mapping[str, Callable[[Expression], str | None]]
+"""Functions from a call to its formula, by the names of the called functions; None: the usual."""
 
 
 def statements(
@@ -219,14 +219,15 @@ def statements(
     inputs: Sequence[str],
     of_floats: Spellings | None = None,
     of_complex: Mapping[str, str] | None = None,
+    casts: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return the statements that compute expressions from named inputs, and the result names.
 
     `of_floats` has functions that return other formulas than the usual ones for calls with real
     floating-point operands. `of_complex` has all formulas for calls with complex operands, if they
-    are not the usual ones.
+    are not the usual ones. `casts` has formulas of casts, by the names of the dtypes of results.
     """
-    writer = _Writer(inputs, of_floats or {}, of_complex)
+    writer = _Writer(inputs, of_floats or {}, of_complex, casts or {})
     names = [writer.name_of(output) for output in outputs]
     return writer.lines, names
 
@@ -235,9 +236,14 @@ class _Writer:
     """Emits each distinct operation once, after its operands."""
 
     def __init__(
-        self, inputs: Sequence[str], of_floats: Spellings, of_complex: Mapping[str, str] | None
+        self,
+        inputs: Sequence[str],
+        of_floats: Spellings,
+        of_complex: Mapping[str, str] | None,
+        casts: Mapping[str, str],
     ) -> None:
         self.inputs = inputs
+        self._casts = casts
         self._of_floats = of_floats
         self._of_complex = of_complex
         self.lines: list[str] = []
@@ -279,13 +285,18 @@ class _Writer:
                 raise UntraceableError(f"There is no formula for {node.name} of complex numbers.")
             return own.format(*names, T=c_type)
         if node.name == "astype":
+            own = self._casts.get(node.dtype.name) if self._casts and node.dtype else None
+            if own is not None and node.operands[0].dtype != node.dtype:
+                return own.format(names[0])
             return _converted(names[0], node.operands[0], node)
-        is_own = node.name in self._of_floats and _kind(node.operands[0]) == "f"
-        if node.name in _INFIX and not is_own:
+        of_floats = self._of_floats.get(node.name) if _kind(node.operands[0]) == "f" else None
+        spelling = None if of_floats is None else of_floats(node)
+        if node.name in _INFIX and spelling is None:
             return f"{names[0]} {_INFIX[node.name]} {names[1]}"
-        if node.name == "pow":
+        if node.name == "pow" and spelling is None:
             return _power(names, node)
-        spelling = self._of_floats[node.name](node) if is_own else _spelling(node)
+        if spelling is None:
+            spelling = _spelling(node)
         if spelling is None:
             return f"{node.name}({', '.join(names)})"
         return spelling.format(*names, T=c_type)

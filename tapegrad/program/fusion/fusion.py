@@ -239,7 +239,8 @@ class _Plan:
     def _read_whole(self, place: int) -> list[Any]:
         """The values that a call reads elementwise, or from which it computes its operand again.
 
-        Rows that are gathered by one index array count as well.
+        Rows that are gathered by one index array count as well, and so does the loop that makes
+        the operands of reductions along the same axes: what they compute again of it is shared.
         """
         reads, space = self.reads_of(place), self.spaces[place]
         found: list[Any] = [value.number for value, seen in reads if seen == space]
@@ -254,6 +255,8 @@ class _Plan:
             maker, cost = self.places.get(operand), self.recomputation.costs.get(operand)
             if maker is not None and cost is not None and not self._are_together(maker, place):
                 found += [n for n in cost.read if type(n) is int and self._space_of(n) == space]
+            if maker is not None and not self._are_together(maker, place):
+                found.append(("loop", self.groups.group_of(maker), self.axes[place]))
         return found
 
     def _are_together(self, first: int, second: int) -> bool:

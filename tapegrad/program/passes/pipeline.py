@@ -28,6 +28,7 @@ from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.early_windows import with_early_windows
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
+from tapegrad.program.passes.half_precision import with_wide_calls
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
@@ -53,6 +54,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     kernels = {} if backend is None else backend.kernels
     capabilities = None if backend is None else capabilities_of(backend.array_types[0])
     is_captured = capabilities is not None and capabilities.capture is not None
+    loops = None if capabilities is None else capabilities.loops
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
         with_shared_constants,
@@ -61,6 +63,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_written_parts,
         without_dead_calls,
         with_one_sort,
+        *([partial(with_wide_calls, loops=loops)] if loops is not None else []),
         simplified,
         without_centred_sums,
         with_joined_parts,
@@ -81,19 +84,19 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
-    if capabilities is not None and capabilities.loops is not None:
+    if loops is not None:
         passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)
         passes.append(with_known_runs)
-        passes.append(partial(with_planes, loops=capabilities.loops))
-        passes.append(partial(with_stencils, loops=capabilities.loops))
-        passes.append(partial(with_summed_runs, loops=capabilities.loops))
-        passes.append(partial(with_definitions, loops=capabilities.loops))
+        passes.append(partial(with_planes, loops=loops))
+        passes.append(partial(with_stencils, loops=loops))
+        passes.append(partial(with_summed_runs, loops=loops))
+        passes.append(partial(with_definitions, loops=loops))
         passes.append(with_known_constants)
         passes.append(with_nested_sums)
-        passes.append(partial(with_early_windows, loops=capabilities.loops))
-        passes.append(partial(with_components, loops=capabilities.loops))
-        passes.append(partial(with_ordered_sums, loops=capabilities.loops))
+        passes.append(partial(with_early_windows, loops=loops))
+        passes.append(partial(with_components, loops=loops))
+        passes.append(partial(with_ordered_sums, loops=loops))
         passes.append(with_numbered_rounds)
     for rewritten in passes:
         graph = rewritten(graph)

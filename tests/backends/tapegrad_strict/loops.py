@@ -39,6 +39,7 @@ class PythonLoopCompiler:
 
     dtypes = None
     complex_primitives = None
+    widened = frozenset[str]()
     joins = True
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),

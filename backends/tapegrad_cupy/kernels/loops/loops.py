@@ -138,6 +138,7 @@ class CudaLoopCompiler:
 
     dtypes = None
     complex_primitives = None
+    widened = frozenset[str]()
     joins = True
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "offset_index"),
