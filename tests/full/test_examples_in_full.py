@@ -70,8 +70,9 @@ def test_gan():
 def test_meta_learning():
     results = run("meta_learning")
 
-    assert results["meta_1"] < 0.42
-    assert results["meta_5"] < 0.30
+    # Means and three standard deviations of runs whose first weights differ in the last bit.
+    assert results["meta_1"] < 0.46
+    assert results["meta_5"] < 0.36
     assert results["ordinary_1"] == pytest.approx(2.03, abs=0.1)
     assert results["ordinary_5"] == pytest.approx(1.56, abs=0.1)
 
