@@ -48,6 +48,7 @@ def set_jit(enabled: bool | str) -> None:
 def get_jit() -> str:
     """Return what `set_jit` has set: "autoclustering", or "" by default.
 
+    >>> set_jit(False)
     >>> get_jit()
     ''
     """

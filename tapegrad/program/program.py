@@ -17,10 +17,10 @@ from tapegrad.core.backend.capabilities import (
     GraphRun,
     InPlaceKernels,
     LoopCompiler,
-    LoopWriter,
     ShapeSpecializer,
     SpecializableCall,
 )
+from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.core.background import checkpoint, is_background, outside_python

@@ -149,32 +149,36 @@ def fingerprint(values: Iterable[Any]) -> str:
 # Comparison
 
 
-def check(found: Outcome, expected: Mapping[str, Any]) -> None:
-    """Raise AssertionError unless an outcome is the recorded one."""
+def check(found: Outcome, expected: Mapping[str, Any], rounding: float = 0.0) -> None:
+    """Raise AssertionError unless an outcome is the recorded one.
+
+    Numbers may be off by `rounding` of the largest, if they were computed in half precision.
+    """
     assert _exact(found.stored) == expected["stored"]
     assert found.computed.keys() == expected["computed"].keys()
     for name, value in expected["computed"].items():
-        _check_close(name, _plain(found.computed[name]), value)
+        _check_close(name, _plain(found.computed[name]), value, rounding)
 
 
-def _check_close(where: str, found: Any, expected: Any) -> None:
+def _check_close(where: str, found: Any, expected: Any, rounding: float) -> None:
     if isinstance(expected, list):
         assert len(found) == len(expected), where
         for place, (one, other) in enumerate(zip(found, expected)):
-            _check_close(f"{where}[{place}]", one, other)
+            _check_close(f"{where}[{place}]", one, other, rounding)
     elif not isinstance(expected, dict):
-        _check_numbers(where, found, expected, "float32")
+        _check_numbers(where, found, expected, "float32", rounding)
     elif (name := _array_name(expected)) is not None:
         assert _array_name(found) == name, where
-        _check_numbers(where, found[name], expected[name], name.partition("[")[0])
+        _check_numbers(where, found[name], expected[name], name.partition("[")[0], rounding)
     else:
         assert found.keys() == expected.keys(), where
         for key, value in expected.items():
-            _check_close(f"{where}/{key}", found[key], value)
+            _check_close(f"{where}/{key}", found[key], value, rounding)
 
 
-def _check_numbers(where: str, found: Any, expected: Any, dtype: str) -> None:
+def _check_numbers(where: str, found: Any, expected: Any, dtype: str, rounding: float) -> None:
     """Compare numbers; those that are no array were of the default dtype."""
     one, other = np.array(found, "float64"), np.array(expected, "float64")
-    most = ROUNDINGS * _EPSILON.get(dtype, 0.0) * np.max(np.abs(other), initial=0.0)
+    part = max(ROUNDINGS * _EPSILON.get(dtype, 0.0), rounding)
+    most = part * np.max(np.abs(other), initial=0.0)
     np.testing.assert_allclose(one, other, rtol=0.0, atol=most, err_msg=where)

@@ -48,7 +48,8 @@ def test_old_files_load(copied: Path, name: str) -> None:
 
     found = CASES[name].read(copied)
 
-    check(found, expected)
+    # Programs round fewer of the values in between to bfloat16 than they did.
+    check(found, expected, rounding=2.0**-7 if "mixed_bfloat16" in name else 0.0)
 
 
 def test_every_case_has_files_and_all_files_have_a_case() -> None:

@@ -64,6 +64,7 @@ CORE: Sequence[Sequence[str]] = (
     ),
     ("background", "failed_calls", "memory_trace", "origin"),
     ("checked_calls",),
+    ("backend.native_sequences",),
     ("backend.capabilities", "files.private_cache"),
     ("backend.protocol",),
     ("backend.registry",),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import (
+from tapegrad.core.backend.native_sequences import (
     Instruction,
     Layout,
     Place,

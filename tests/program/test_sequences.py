@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend.capabilities import SequencePlan
+from tapegrad.core.backend.native_sequences import SequencePlan
 from tapegrad_numpy.sequences import calls
 from tapegrad_numpy.sequences.blas import blas
 from tests.program.native_calls import run_alone, sequences_of

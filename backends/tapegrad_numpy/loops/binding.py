@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopWriter
+from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad_numpy.loops import ctypes_calls, direct_calls

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import Instruction, Rounds, SequencePlan
+from tapegrad.core.backend.native_sequences import Instruction, Rounds, SequencePlan
 from tapegrad_numpy.loops.compile import library_function
 from tapegrad_numpy.loops.direct_calls import builtin, python_functions
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.sequences.functions import Functions, Made, for_dtypes
 from tapegrad_numpy.sequences.lapack import LETTERS, lapack, whole_text
 from tapegrad_numpy.sequences.stacks import WALK, matrices, matrix_form, stack_axes, walk

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep, contiguous
+from tapegrad.core.backend.native_sequences import Layout, NativeStep, contiguous
 from tapegrad_numpy.sequences.functions import Made, Writer
 from tapegrad_numpy.sequences.runtime import COPY, FILL
 from tapegrad_numpy.sequences.views import views_of

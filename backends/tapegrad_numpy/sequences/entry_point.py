@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep, SequencePlan, contiguous
+from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequencePlan, contiguous
 from tapegrad_numpy import switches
 
 

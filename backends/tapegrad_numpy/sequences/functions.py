@@ -15,7 +15,7 @@ from math import prod
 from string import Template
 from typing import Any, NamedTuple
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep
+from tapegrad.core.backend.native_sequences import Layout, NativeStep
 from tapegrad_numpy.loops.compile import library_function
 from tapegrad_numpy.loops.libraries import Address
 from tapegrad_numpy.sequences.runtime import CALL

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.loops.vector_maths import functions_text
 from tapegrad_numpy.sequences.functions import (
     C_TYPES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep
+from tapegrad.core.backend.native_sequences import Layout, NativeStep
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
 from tapegrad_numpy.sequences.copies import WRITERS as COPIES
 from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous

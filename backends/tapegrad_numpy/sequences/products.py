@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep
+from tapegrad.core.backend.native_sequences import Layout, NativeStep
 from tapegrad_numpy.sequences.blas import Blas, blas
 from tapegrad_numpy.sequences.complex_products import complex_product
 from tapegrad_numpy.sequences.functions import Made, Writer, either

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous
 
 _REAL = ("float32", "float64")

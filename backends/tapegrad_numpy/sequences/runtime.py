@@ -7,7 +7,7 @@ arrays of the call, of constants, and of parts of the memory for intermediate va
 
 from __future__ import annotations
 
-from tapegrad.core.backend.capabilities import ENDLESS
+from tapegrad.core.backend.native_sequences import ENDLESS
 
 LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
 """The kinds of instructions; instructions.py writes them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous, for_dtypes
 
 _DTYPES = ("float32", "float64", "int32", "int64")

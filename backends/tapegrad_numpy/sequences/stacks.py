@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 
 MOST_AXES = 8
 

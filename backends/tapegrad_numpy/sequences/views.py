@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from tapegrad.core.backend.capabilities import Layout
+from tapegrad.core.backend.native_sequences import Layout
 
 
 def views_of(

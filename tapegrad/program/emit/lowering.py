@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopWriter
+from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.graph.graph import Call, Graph, Value, last_uses

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Layout, NativeStep, SequenceCompiler, contiguous
+from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequenceCompiler, contiguous
 from tapegrad.program.emit.lowering import Step
 from tapegrad.program.graph.graph import Call, Value
 

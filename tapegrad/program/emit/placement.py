@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.backend.capabilities import Instruction, NativeStep, Place, SequencePlan
+from tapegrad.core.backend.native_sequences import Instruction, NativeStep, Place, SequencePlan
 from tapegrad.program.emit.lowering import CompiledLoop, Step
 from tapegrad.program.emit.native_steps import Native
 from tapegrad.program.graph.graph import Value

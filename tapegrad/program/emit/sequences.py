@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import SequenceCompiler
+from tapegrad.core.backend.native_sequences import SequenceCompiler
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, to_python
 from tapegrad.program.emit.native_steps import Natives
 from tapegrad.program.emit.placement import GroupArrays

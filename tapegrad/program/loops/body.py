@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tapegrad.core.backend.capabilities import SequenceCompiler
+from tapegrad.core.backend.native_sequences import SequenceCompiler
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs

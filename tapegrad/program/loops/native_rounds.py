@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.backend.capabilities import (
+from tapegrad.core.backend.native_sequences import (
     Carried,
     Entry,
     Instruction,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import ENDLESS
+from tapegrad.core.backend.native_sequences import ENDLESS
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError

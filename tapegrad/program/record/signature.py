@@ -114,7 +114,11 @@ def changes(before: dict[str, str], now: dict[str, str]) -> str:
 
 
 class TypeSpec(ABC):
-    """The kind of an argument: the base of the specs of tensors and of structures of tensors."""
+    """The kind of an argument: the base of the specs of tensors and of structures of tensors.
+
+    >>> isinstance(TensorSpec([None, 3], "float32"), TypeSpec)
+    True
+    """
 
     @property
     @abstractmethod

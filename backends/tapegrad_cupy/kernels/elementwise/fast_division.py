@@ -11,6 +11,8 @@ unit. As everywhere in CuPy, subnormal numbers count as zero; so do remainders o
 
 from __future__ import annotations
 
+import re
+
 from tapegrad.core.trace.c_source import Spellings
 
 SPELLINGS: Spellings = {
@@ -21,9 +23,7 @@ SPELLINGS: Spellings = {
 }
 """How these functions of real operands are written."""
 
-_FUNCTIONS = r"""
-#ifndef TAPEGRAD_QUOTIENT
-#define TAPEGRAD_QUOTIENT
+_DEFINITIONS = r"""
 #ifdef __CUDA_ARCH__
 __device__ __forceinline__ float about_reciprocal(float x) {
     float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;
@@ -39,9 +39,11 @@ __device__ __forceinline__ float about_rsqrt(float x) { return 1.0f / sqrt(x); }
 // right where it is zero, too, and has a sign then.
 __device__ __forceinline__ float quotient(float a, float b) {
     // The reciprocal of a huge number would be subnormal.
-    const float scale = fabs(b) > 0x1p+125f ? 0.125f : 1.0f, x = a * scale, y = b * scale;
-    const float r = about_reciprocal(y), q = x * r;
-    const float better = fmaf(fmaf(-y, q, x), r, q);
+    const bool is_huge = fabs(b) > 0x1p+125f;
+    a = is_huge ? a * 0.125f : a;
+    b = is_huge ? b * 0.125f : b;
+    const float r = about_reciprocal(b), q = a * r;
+    const float better = fmaf(fmaf(-b, q, a), r, q);
     return q != 0.0f && better == better ? better : q;
 }
 __device__ __forceinline__ float root(float x) {
@@ -51,10 +53,9 @@ __device__ __forceinline__ float root(float x) {
 }
 template <class A, class B> __device__ __forceinline__ auto quotient(A a, B b) { return a / b; }
 template <class A> __device__ __forceinline__ auto root(A x) { return sqrt(x); }
-#endif
 """
 
 
-def functions_for(text: str) -> str:
+def definitions_for(text: str) -> str:
     """Return the definitions of what a source calls, "" if it calls none of them."""
-    return _FUNCTIONS if "quotient(" in text or "root(" in text else ""
+    return _DEFINITIONS if re.search(r"\b(quotient|root)\(", text) else ""

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.trace.c_source import HELPERS, type_of
 from tapegrad.core.trace.expression import Expression
+from tapegrad_cupy.kernels.elementwise.fast_division import definitions_for
 from tapegrad_cupy.kernels.elementwise.vectors import Read, device_function
 from tapegrad_cupy.launch.cuda_prelude import C_TYPES, prelude_for
 
@@ -52,7 +53,7 @@ def kernel_source(
     steps of each input follow.
     """
     writer = _Kernel(outputs, operands, rank, width, "i64" if wide_index else "unsigned int")
-    return preamble(writer.dtypes()) + writer.formula() + writer.kernel("elementwise")
+    return preamble(writer.dtypes(), writer.formula()) + writer.kernel("elementwise")
 
 
 def joined_source(
@@ -62,17 +63,18 @@ def joined_source(
     writers = [
         _Kernel(outputs, operands, rank, width, "unsigned int") for outputs, operands in formulas
     ]
-    text = preamble({name for writer in writers for name in writer.dtypes()})
-    for number, writer in enumerate(writers):
-        body = writer.formula() + writer.kernel(f"elementwise_{number}")
-        text += f"\nnamespace formula_{number} {{{body}}}\n"
-    return text
+    bodies = "".join(
+        f"\nnamespace formula_{k} {{{one.formula()}{one.kernel(f'elementwise_{k}')}}}\n"
+        for k, one in enumerate(writers)
+    )
+    return preamble({name for one in writers for name in one.dtypes()}, bodies)
 
 
-def preamble(dtypes: set[str]) -> str:
-    """Return the declarations for a kernel that reads and writes arrays of these dtypes."""
+def preamble(dtypes: set[str], functions: str) -> str:
+    """Return functions of formulas, after what they need for arrays of these dtypes."""
     conversions = "".join(_STORE_HALF.get(name, "") for name in sorted(dtypes))
-    return prelude_for(dtypes) + _STORE + conversions + HELPERS
+    before = prelude_for(dtypes) + _STORE + conversions + HELPERS
+    return before + definitions_for(functions) + functions
 
 
 def is_plain(operands: Sequence[Operand], rank: int) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tapegrad.core.trace.c_source import statements, type_of
 from tapegrad.core.trace.expression import Expression
-from tapegrad_cupy.kernels.elementwise.fast_division import SPELLINGS, functions_for
+from tapegrad_cupy.kernels.elementwise.fast_division import SPELLINGS
 
 
 class Read(NamedTuple):
@@ -68,4 +68,4 @@ def device_function(
         lines = [*lines, f"return {results[0]};"]
     body = "".join(f"    {line}\n" for line in lines)
     head = f"__device__ __forceinline__ {result} {name}({', '.join(takes)})"
-    return f"{functions_for(body)}{head} {{\n{body}}}\n"
+    return f"{head} {{\n{body}}}\n"

@@ -118,9 +118,7 @@ def joined_source(
     takes += [f"const {writers[0].arrays.stored(i)}* __restrict__ p{i}" for i in single]
     takes += ["const i64 chunk", "const int arrays"]
     return (
-        preamble(writers[0].arrays.dtypes())
-        + TENSOR_OF_BLOCK
-        + writers[0].functions()
+        preamble(writers[0].arrays.dtypes(), TENSOR_OF_BLOCK + writers[0].functions())
         + f"struct Table {{ {table}i64 size[{capacity}]; int first[{capacity}]; }};\n"
         + f'extern "C" __global__ void __launch_bounds__({THREADS}) loop({", ".join(takes)}) {{\n'
         + "    typedef i64 I;\n    const int t = tensor_of_block(table.first, arrays);\n"

@@ -65,8 +65,8 @@ def loop_source(
     """
     writer = Writer(loop, geometry, schedule, in_place)
     atomics = ATOMICS if geometry.added else ""
-    before = preamble(writer.arrays.dtypes()) + _ACROSS + atomics
-    return before + writer.functions() + writer.kernel()
+    functions = _ACROSS + atomics + writer.functions()
+    return preamble(writer.arrays.dtypes(), functions) + writer.kernel()
 
 
 class Writer:

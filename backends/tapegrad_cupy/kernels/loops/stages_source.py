@@ -60,8 +60,8 @@ def stages_source(
         raise UntraceableError("Threads do not exchange complex numbers, so rows are not reduced.")
     writer = _Writer(loop, geometry, schedule, in_place)
     atomics = ATOMICS if geometry.added else ""
-    before = preamble(writer.arrays.dtypes()) + _AMONG + atomics
-    return before + writer.functions() + writer.kernel()
+    functions = _AMONG + atomics + writer.functions()
+    return preamble(writer.arrays.dtypes(), functions) + writer.kernel()
 
 
 class _Pass(NamedTuple):
