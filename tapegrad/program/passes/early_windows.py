@@ -119,10 +119,14 @@ class _Uses:
                 self._readers[number].append(call)
         self._results = {value.number for value in graph.results}
         self._weights: dict[int, int | None] = {}
+        self._fixed: dict[int, bool] = {}
+        self._known: dict[np.dtype[Any], bool] = {}
 
     def worthwhile_cones(self) -> dict[int, _Cone]:
         """Return the cones to compute behind windows, by the numbers of their values."""
-        cones = [cone for call in self._calls if (cone := self._cone(call)) is not None]
+        shown = dict.fromkeys(c.reads[0].number for c in self._calls if self._is_window(c))
+        makers = [self._makers[number] for number in shown if number in self._makers]
+        cones = [cone for call in makers if (cone := self._cone(call)) is not None]
         chosen = {cone.value.number for cone in cones}
         found: dict[int, _Cone] = {}
         for group in self._sharing(cones, chosen):
@@ -134,14 +138,23 @@ class _Uses:
         """The weight of a call that loops compute from operands alone; None for others."""
         number = call.results[0].number if call.results else -1
         if number not in self._weights:
-            is_known = len(call.results) == 1 and not call.region and bool(call.reads)
-            dtypes = self._loops.dtypes
-            values = (*call.reads, *call.results)
-            is_known = is_known and "shape" not in call.params
-            is_known = is_known and all(v.dtype.kind != "c" for v in values)
-            is_known = is_known and (dtypes is None or all(v.dtype.name in dtypes for v in values))
-            self._weights[number] = weight_of(call) if is_known else None
+            self._weights[number] = weight_of(call) if self._is_in_loops(call) else None
         return self._weights[number]
+
+    def _is_in_loops(self, call: Call) -> bool:
+        """Whether loops know the dtypes of a call, and its params are the same for its parts."""
+        if len(call.results) != 1 or call.region or not call.reads or "shape" in call.params:
+            return False
+        dtypes = {value.dtype for value in (*call.reads, *call.results)}
+        return all([self._is_known(dtype) for dtype in dtypes])
+
+    def _is_known(self, dtype: np.dtype[Any]) -> bool:
+        found = self._known.get(dtype)
+        if found is None:  # NumPy builds the name of a dtype on each access, which is slow
+            names = self._loops.dtypes
+            found = dtype.kind != "c" and (names is None or dtype.name in names)
+            self._known[dtype] = found
+        return found
 
     def _cone(self, call: Call) -> _Cone | None:
         if self._weight(call) is None or call.results[0].number in self._results:
@@ -289,16 +302,18 @@ class _Uses:
 
     def _is_fixed(self, number: int) -> bool:
         """Whether a value is an array whatever windows do."""
+        if number not in self._fixed:
+            self._fixed[number] = self._is_made_or_read_as_array(number)
+        return self._fixed[number]
+
+    def _is_made_or_read_as_array(self, number: int) -> bool:
         maker = self._makers.get(number)
         if maker is None or number in self._results:
             return True
         if self._weight(maker) is None and not is_combining(maker):
             return True
-        return any(
-            self._needs_array(reader)
-            for reader in self._readers[number]
-            if not self._is_window(reader)
-        )
+        others = [reader for reader in self._readers[number] if not self._is_window(reader)]
+        return any(map(self._needs_array, others))
 
     def _is_array(self, number: int, chosen: Collection[int]) -> bool:
         """Whether a value is stored even if the values in `chosen` are not."""
