@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,14 @@ import tapegrad as tf
 from tapegrad.core.values import nest
 from tapegrad.testing import checks
 from tapegrad.testing.sample import Sample
+from tests.fuzz.special_values import values_and_gradients
 
 Check = Callable[[Sample], None]
 
 
 def check_function(sample: Sample) -> None:
     """Check that a recorded function gives the values and gradients of eager code."""
-    eager = value_and_gradients(sample)
+    eager = values_and_gradients(sample, has_gradients=True)
     recorded = tf.function(eager)
     tensors = [tf.constant(array) for array in sample.make()]
     expected = nest.flatten(eager(*tensors))
@@ -29,22 +29,6 @@ def check_function(sample: Sample) -> None:
                 continue
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
-
-
-def value_and_gradients(sample: Sample) -> Callable[..., Any]:
-    """Return a function that gives the results of a sample and their gradients."""
-
-    def run(*tensors: Any) -> Any:
-        sources = [x for x in tensors if x.dtype.is_differentiable]
-        if not sample.differentiable or not sources:
-            return sample.function(*tensors)
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            result = sample.function(*tensors)
-        targets = [r for r in nest.flatten(result) if r.dtype.is_differentiable]
-        return result, tape.gradient(targets, sources) if targets else None
-
-    return run
 
 
 MODES: dict[str, Check] = {

@@ -31,6 +31,12 @@ static inline Part part_of(const Axis *a, int64_t at) {
     }
     return (Part){begin, end > begin ? end : begin};
 }
+/* By how many elements the sum of a window is divided: those that are not padding, or all. */
+static inline int64_t divisor_of(const Axis *axes, Part p, Part q, Part r, int64_t counts_padding) {
+    if (counts_padding) return axes[0].extent * axes[1].extent * axes[2].extent;
+    const int64_t real = (p.end - p.begin) * (q.end - q.begin) * (r.end - r.begin);
+    return real ? real : 1;
+}
 #define GEOMETRY \
     const int64_t images = h[0], channels = h[1]; \
     const Axis *axes = (const Axis *)(h + 2), *a = axes, *b = axes + 1, *c = axes + 2; \
@@ -86,14 +92,11 @@ int max_pool_$N(const int64_t *h, char **data) {
 /* The sums along the first axis are added first, as NumPy's kernel does. */
 int avg_pool_$N(const int64_t *h, char **data) {
     GEOMETRY;
-    const int counts_padding = (int)h[2 + 3 * 6];
     const $T *x = (const $T *)data[0];
     $T *y = ($T *)data[1];
     WINDOWS {
         PARTS;
-        int64_t real = (p.end - p.begin) * (q.end - q.begin) * (r.end - r.begin);
-        if (counts_padding) real = a->extent * b->extent * c->extent;
-        const $T count = ($T)(real ? real : 1);
+        const $T count = ($T)divisor_of(axes, p, q, r, h[2 + 3 * 6]);
         for (int64_t first = 0; first < channels; first += BLOCK_$N) {
             const int64_t some = channels - first < BLOCK_$N ? channels - first : BLOCK_$N;
             $T sum[BLOCK_$N] = {0}, column[BLOCK_$N], plane[BLOCK_$N];
@@ -117,15 +120,12 @@ int avg_pool_$N(const int64_t *h, char **data) {
 }
 int avg_pool_gradient_$N(const int64_t *h, char **data) {
     GEOMETRY;
-    const int counts_padding = (int)h[2 + 3 * 6];
     const $T *t = (const $T *)data[0];
     $T *g = ($T *)data[1];
     memset(g, 0, images * block * channels * sizeof($T));
     WINDOWS {
         PARTS;
-        int64_t real = (p.end - p.begin) * (q.end - q.begin) * (r.end - r.begin);
-        if (counts_padding) real = a->extent * b->extent * c->extent;
-        const $T count = ($T)(real ? real : 1);
+        const $T count = ($T)divisor_of(axes, p, q, r, h[2 + 3 * 6]);
         for (int64_t first = 0; first < channels; first += BLOCK_$N) {
             const int64_t some = channels - first < BLOCK_$N ? channels - first : BLOCK_$N;
             $T share[BLOCK_$N];
