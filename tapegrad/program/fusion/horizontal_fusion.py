@@ -74,7 +74,7 @@ def fuse_horizontally(steps: Sequence[Call | Fused]) -> list[Call | Fused | Hori
 
 def _has_gaps(call: Call) -> bool:
     """Whether the result of a call is a view whose elements are not next to each other."""
-    if call.primitive.name == "transpose":
+    if call.primitive.name == "permute_dims":
         return True
     if call.primitive.name != "slice":
         return False
