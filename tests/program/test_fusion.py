@@ -229,6 +229,10 @@ def test_an_optimizer_step_is_one_joined_loop_over_the_variables(target: Watchin
     assert "pow" not in names
 
 
+def all_loops(loop: Loop | JoinedLoops) -> tuple[Loop, ...]:
+    return loop.loops if isinstance(loop, JoinedLoops) else (loop,)
+
+
 def all_nodes(node: Any) -> list[Any]:
     return [node, *[inner for operand in node.operands for inner in all_nodes(operand)]]
 
@@ -367,3 +371,26 @@ def test_loops_of_one_formula_that_wait_for_each_other_are_not_joined(target: Wa
 
     assert len(steps) > 3  # one loop cannot read so many arrays
     assert not any(isinstance(loop, JoinedLoops) for loop in target.loops)
+
+
+def test_products_with_one_array_are_computed_again_from_it(target: Watching) -> None:
+    image, wanted, place = draw(4, 20, 8), draw(4, 30, 8, seed=1), draw(4, 30, seed=2)
+
+    def sampled(image: Any, wanted: Any, place: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(place)
+            x = 8.0 + 2.0 * tf.tanh(place)
+            low = tf.floor(x)
+            part = x - low
+            at = tf.cast(low, tf.int32)
+            near = [tf.gather(image, at + k, batch_dims=1) for k in range(4)]
+            weights = (1.0 - part, part, part * part, part - 0.5)
+            found = sum(row * weight[..., None] for row, weight in zip(near, weights))
+            loss = tf.reduce_mean((found - wanted) ** 2)
+        return loss, tape.gradient(loss, place)
+
+    steps_of(sampled, image, wanted, place)
+
+    loops = [part for loop in target.loops for part in all_loops(loop)]
+    stored = [output for loop in loops for output in loop.outputs if output.shape == (4, 30, 8)]
+    assert len(stored) == 1  # the difference, of which four products are made

@@ -7,6 +7,7 @@ bytes, unless the operations take longer than the bytes that they save.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -80,6 +81,11 @@ class Recomputation:
         Of these, values that are not worth to be computed again are stored, and others may be
         computed from them.
         """
+        if self._is_strict and crossing:
+            self._stored |= self._shared_sources(crossing)
+        self._find_costs(crossing)
+
+    def _find_costs(self, crossing: Collection[int]) -> None:
         self.costs.clear()
         for place, call in enumerate(self._calls.calls):
             cost = self._cost(place)
@@ -88,6 +94,30 @@ class Recomputation:
             for value in call.results if self._is_strict else ():
                 if value.number in crossing and not self.is_cheap(value, ()):
                     self._stored.add(value.number)
+
+    def _shared_sources(self, crossing: Collection[int]) -> set[int]:
+        """The values to store because several values that other loops read are made of them.
+
+        To store one of them for a single value would not move fewer bytes.
+        """
+        dear = [self._values[n] for n in crossing if n in self.costs and n not in self.again]
+        dear = [value for value in dear if not self.is_cheap(value, ())]
+        counts = Counter(key for value in dear for key in self.costs[value.number].read)
+        shared = {n for n, count in counts.items() if count > 1 and type(n) is int}
+        shared = {n for n in shared if not self._is_stored(n, ())}
+        if not shared:
+            return shared
+        before, self._stored = self._stored, self._stored | shared
+        self._find_costs(())
+        saved: Counter[int] = Counter()
+        for value in dear:
+            cost = self.costs.get(value.number)
+            used = shared & cost.read if cost is not None and self.is_cheap(value, ()) else set()
+            for number in used if len(used) == 1 else ():
+                assert cost is not None
+                saved[number] += 2 * value.nbytes - self._bytes_of(cost.read - used)
+        self._stored = before
+        return {n for n, nbytes in saved.items() if nbytes > 2 * self._values[n].nbytes}
 
     def is_cheap(
         self,
