@@ -21,10 +21,11 @@ from tapegrad.errors import (
     TapegradError,
 )
 from tapegrad.program.record.decisions import DecisionError
+from tapegrad.program.record.element_source import ElementSource
 from tapegrad.program.record.recording import current_recording
 
 
-class DatasetIterator:
+class DatasetIterator(ElementSource):
     """One pass over a dataset, from `iter(dataset)` or `dataset.iterator(state)`.
 
     >>> from tapegrad.data import Dataset
@@ -40,11 +41,15 @@ class DatasetIterator:
         # An array on the device stands for the device: looking up its name each time is slow.
         self._like = None if as_numpy else host.place(np.zeros(1, np.float32))
         self._plan = plan
+        self._before: State | None = None
+        """What shuffles and caches remembered before this pass, if a recording began it."""
         self._source = self._started(state)
         self._last: State | None = None
 
     def _started(self, state: State | None) -> Source:
         before = {"memories": [one.memory for one in plans_with_memory(self._plan)]}
+        if current_recording() is not None:
+            self._before = before
         try:
             return self._plan.start(Run(self._like), state)
         except Exception as error:
@@ -55,6 +60,12 @@ class DatasetIterator:
                 f"The state is damaged, or belongs to another dataset: {error!r}."
             ) from error
 
+    def _undo_start(self) -> None:
+        """Let the pass that a recording has begun not count, because the call begins again."""
+        if self._before is not None:
+            plans_with_memory(self._plan, self._before)
+            self.close()
+
     def __iter__(self) -> DatasetIterator:
         return self
 
@@ -62,12 +73,14 @@ class DatasetIterator:
         if self._last is not None:
             raise StopIteration
         if current_recording() is not None:
+            self._undo_start()
             raise DecisionError(
                 "A dataset is read inside a tapegrad.function, so every call would repeat the same "
                 "elements. Read it outside, and pass the elements as arguments.",
                 user_call()[0],
                 what="it reads a dataset",
                 is_convertible=False,
+                reads_elements=True,
             )
         element = self._source.next()
         if element is END:
@@ -124,7 +137,7 @@ class DatasetIterator:
             self._source.close()
 
 
-class Readable(Nested):
+class Readable(Nested, ElementSource):
     """A dataset that can be iterated any number of times."""
 
     def __init__(self, plan: Plan) -> None:

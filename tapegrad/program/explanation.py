@@ -85,6 +85,7 @@ class Explanation:
         recordings: Sequence[RecordingNote],
         made: Sequence[RecordingNote],
         eager: dict[str, int],
+        loops: Sequence[Explanation] = (),
     ) -> None:
         self.name = name
         self.recordings = tuple(recordings)
@@ -92,18 +93,20 @@ class Explanation:
         """The programs for other sizes that were made from recordings, without the Python code."""
         self.eager_calls = eager
         """How many calls ran eagerly, by reason."""
+        self.loops = tuple(loops)
+        """Why the rounds of loops over datasets were recorded, for each loop."""
 
     def __repr__(self) -> str:
         lines = [f"function {self.name!r}"]
         if self.recordings:
             head = ("recording", "because", "recorded in", "state", "built in", "calls", "steps")
             lines += _table([head, *map(_row, (*self.recordings, *self.made))])
-        else:
+        elif not self.loops:
             lines.append("not recorded yet")
         if self.eager_calls:
             rows = [(str(count), reason) for reason, count in self.eager_calls.items()]
             lines += _table([("eager calls", "because"), *rows])
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(repr, self.loops)])
 
 
 def _row(note: RecordingNote) -> tuple[str, ...]:
@@ -181,6 +184,15 @@ class History:
         if reason in self._eager or len(self._eager) < MOST_REASONS:
             self._eager[reason] = self._eager.get(reason, 0) + 1
 
-    def explanation(self, name: str) -> Explanation:
+    def warning_of(self, reason: str, is_by_rounds: bool) -> str:
+        """Return the warning that a call cannot be recorded, "" if the rounds of its loops can."""
+        if not is_by_rounds:
+            return f"it runs eagerly: {reason}."
+        self._count -= 1
+        self._notes.pop()
+        self.note_eager(reason)
+        return ""
+
+    def explanation(self, name: str, loops: Sequence[Explanation] = ()) -> Explanation:
         """Return what is known, as a readable object."""
-        return Explanation(name, self._notes, self._made, dict(self._eager))
+        return Explanation(name, self._notes, self._made, dict(self._eager), loops)

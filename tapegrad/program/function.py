@@ -24,7 +24,8 @@ from tapegrad.core.values.shared import mark_views
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.argument_writes import check_writable, store_writes
-from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions
+from tapegrad.program.autograph.element_loops import ElementLoops
+from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions, run_python
 from tapegrad.program.building import is_waiting
 from tapegrad.program.checked_twin import checked_twin
 from tapegrad.program.concrete import ConcreteFunction
@@ -113,6 +114,8 @@ class Function:
         self._families = Families()
         self._gradient: Function | None = None
         self._history = History()
+        make = functools.partial(Function, memory_budget=memory_budget, wait=wait)
+        self._element_loops = ElementLoops(self._name, make)
         self.recorded_specs: dict[Any, Any] = {}
         """The arguments of recorded calls, with a TensorSpec for each tensor."""
         self._changed_tensors = 0
@@ -245,7 +248,7 @@ class Function:
 
     def _run_eagerly(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
         self._history.note_eager(reason)
-        return self.python_function(*args, **kwargs)
+        return run_python(reason, self._element_loops, self.python_function, args, kwargs)
 
     def _call_under_tapes(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Call under active tapes, which record it as one operation."""
@@ -310,7 +313,7 @@ class Function:
 
     def _build_both(self, key: Any, programs: ForwardBackward, first: FirstCall) -> bool:
         """Build the programs under tapes; return whether the first call can run them."""
-        waits = self._waits_for_builds()
+        waits = self.waits_for_builds()
         parts = (programs.entry, programs.backward)
         buildings = [part.building for part in parts if part is not None]
         self._history.note_buildings(first.seconds, buildings, first.made_from)
@@ -321,7 +324,7 @@ class Function:
             return False
         return programs.build(waits)
 
-    def _waits_for_builds(self) -> bool:
+    def waits_for_builds(self) -> bool:
         """Whether a call that records waits for the end of the build.
 
         The unfused form would not meet a memory budget.
@@ -440,7 +443,7 @@ class Function:
         first call
         argument 'x' was float32[2] and is now float32[3]
         """
-        return self._history.explanation(self._name)
+        return self._history.explanation(self._name, self._element_loops.explanations())
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         """Return `explain()` as text, which lists the recorded signatures."""
@@ -511,14 +514,15 @@ class Function:
 
     def _run_unconverted(self, key: Any, error: RunEagerly, args: Args, kwargs: Kwargs) -> Any:
         """Run a call whose control flow cannot be recorded, and later calls like it."""
-        self._eager_keys.add(key, str(error))  # so that recursive calls run eagerly, too
+        self._eager_keys.add(key, error.reason)  # so that recursive calls run eagerly, too
+        call = (error.reason, self._element_loops, self.python_function, args, kwargs)
         try:
             with attempt_after(error.effects):
-                result = self.python_function(*args, **kwargs)
+                result = run_python(*call)
         except BaseException:
             self._eager_keys.pop(key, None)
             raise
-        self._warn(f"it runs eagerly: {error}.")
+        self._warn(self._history.warning_of(error.reason, error.is_by_rounds))
         return result
 
     def _build(self, key: Any, call: RecordedCall) -> tuple[Entry, bool]:
@@ -526,7 +530,7 @@ class Function:
 
         Otherwise the call returns the result of its recording.
         """
-        budget, guards, waits = self._memory_budget, call.guards(), self._waits_for_builds()
+        budget, guards, waits = self._memory_budget, call.guards(), self.waits_for_builds()
         entry = call.entry(call.later, guards, self._name, budget)
         entry.building.report = weakref.WeakMethod(self._note_failure)
         self._history.note_buildings(call.seconds, [entry.building], call.made_from)

@@ -129,6 +129,41 @@ def test_fusion_sees_no_more_calls_the_more_rounds_there_are(
     assert sum(seen) < 250
 
 
+def nested(rounds: int) -> Any:
+    """A loop in a loop, written in Python, and its gradient."""
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w, b])
+            state = x
+            for _ in range(rounds):
+                for _ in range(5):
+                    state = tf.tanh(state @ w + b)
+                state = state + tf.sin(state)
+            loss = tf.reduce_mean(tf.square(state))
+        return (loss, *tape.gradient(loss, [x, w, b]))
+
+    return function
+
+
+@pytest.mark.parametrize("rounds", [30, 60, 120])
+def test_fusion_sees_one_round_of_an_outer_loop(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_parts, "LEAST_CALLS", 0)
+    seen = []
+
+    def counting(graph: Graph, *arguments: Any) -> Any:
+        seen.append(len(graph.calls))
+        return fused(graph, *arguments)
+
+    monkeypatch.setattr(repeated_parts, "fused", counting)
+
+    fused_in_parts(recorded(nested(rounds), arrays()), is_taken)
+
+    assert sum(seen) < 250
+
+
 def test_views_constants_and_cheap_values_of_other_parts_are_computed_again() -> None:
     graph = graph_of(60)
     whole, in_parts = fused(graph, is_taken), fused_in_parts_of_any_length(graph)

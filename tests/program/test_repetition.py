@@ -50,6 +50,24 @@ def test_several_loops_and_the_shortest_period_of_each() -> None:
     ]
 
 
+@pytest.mark.parametrize("inner", [3, 7])
+def test_rounds_of_an_outer_loop_are_found_if_the_inner_one_is_short(inner: int) -> None:
+    body = [*range(5)] * inner + [90, 91, 92]
+
+    found = repetitions(body * 20, shortest=16)
+
+    assert [one.period for one in found] == [len(body)]
+    assert found[0].length >= 19 * len(body)
+
+
+def test_long_inner_loops_are_found_instead_of_the_outer_one() -> None:
+    body = [*range(5)] * 40 + [90, 91, 92]
+
+    found = repetitions(body * 10, shortest=16)
+
+    assert [one.period for one in found] == [5] * 10
+
+
 def test_a_round_that_differs_ends_a_repetition() -> None:
     symbols = [*range(16)] * 12
     symbols[100] = -1

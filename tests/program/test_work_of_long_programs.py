@@ -97,6 +97,21 @@ def filtered_series(steps: int) -> tuple[Callable[..., Any], list[Any]]:
 Shape = Callable[[int], tuple[Callable[..., Any], list[Any]]]
 
 
+def stencil(steps: int) -> tuple[Callable[..., Any], list[Any]]:
+    """Steps that shift what all steps before have computed, and nothing but loops."""
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in range(steps):
+                y = y + 0.1 * (tf.roll(y, 1, 0) + tf.roll(y, -1, 0) - 2.0 * y)
+            loss = tf.reduce_sum(y * y)
+        return tape.gradient(loss, x)
+
+    return step, [tf.constant(values(16, 16))]
+
+
 @pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize(
     ("shape", "sizes"),
@@ -104,6 +119,7 @@ Shape = Callable[[int], tuple[Callable[..., Any], list[Any]]]
         (residual_network, (10, 20, 30)),
         (markov_chain, (15, 30, 45)),
         (filtered_series, (16, 32, 48)),
+        (stencil, (12, 24, 36)),
     ],
 )
 def test_each_further_round_takes_as_much_work_as_the_rounds_before(

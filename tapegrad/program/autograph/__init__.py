@@ -12,4 +12,5 @@ recording.py then converts the function that decides and records again. The stag
 
 The operators, in branches.py, loops.py, iteration.py and expressions.py, behave as Python does
 unless a value is computed by the recording. state.py reads and writes the variables of a statement.
+element_loops.py has loops over datasets, whose rounds are recorded one by one.
 """

@@ -85,8 +85,8 @@ class Plan:
                 if place in self._carried:
                     carried.append(place)
             elif old is UNDEFINED and not _is_escaping(self._state, place, new):
-                self._after[place] = new if _is_plain(new) else UNDEFINED
-            elif not _is_numeric(new) or not (old is UNDEFINED or _is_numeric(old)):
+                self._after[place] = new if is_plain(new) else UNDEFINED
+            elif not is_numeric(new) or not (old is UNDEFINED or is_numeric(old)):
                 self._after[place] = UNDEFINED  # such as a tape that is made anew in each round
             else:
                 carried.append(place)
@@ -102,24 +102,25 @@ class Plan:
 
 def _is_escaping(state: State, place: int, value: Any) -> bool:
     """Whether a variable that a round binds for the first time is needed after the loop."""
-    return state.is_read[place] and _is_numeric(value) and not _is_plain(value)
+    return state.is_read[place] and is_numeric(value) and not is_plain(value)
 
 
-def _is_numeric(value: Any) -> bool:
+def is_numeric(value: Any) -> bool:
+    """Whether a value consists of tensors and numbers."""
     if isinstance(value, TensorArray):
         return True
     leaves = nest.flatten(value)
     return not is_empty(value) and all(is_number(leaf) for leaf in leaves)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a value consists of Python numbers and texts, the same in all rounds."""
     plain = (*NUMBERS, str, bytes, type(None))
     return all(type(leaf) in plain for leaf in nest.flatten(value))
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    return type(old) is type(new) and _is_plain(old) and _is_plain(new) and bool(old == new)
+    return type(old) is type(new) and is_plain(old) and is_plain(new) and bool(old == new)
 
 
 def _converted(name: str, old: Any, new: Any) -> Any:

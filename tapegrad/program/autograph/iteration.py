@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,16 +19,22 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.program.autograph.branches import if_, nothing
 from tapegrad.program.autograph.carried import ChangesKind
 from tapegrad.program.autograph.decided import note_decision
+from tapegrad.program.autograph.element_loops import active_loops
 from tapegrad.program.autograph.expressions import and_
 from tapegrad.program.autograph.loops import MOST_PEELED, MOST_UNROLLED, planned, while_
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import Snapshot, State
 from tapegrad.program.loops.body_recording import CreatesVariables
 from tapegrad.program.loops.recorded import LEAST_ROUNDS
+from tapegrad.program.record.element_source import ElementSource
 from tapegrad.program.record.recording import Recorded, current_recording
 
 Body = Callable[[Any], None]
 Test = Callable[[], Any]
+
+
+_ITERATORS = (builtins.enumerate, builtins.zip, itertools.islice)
+"""Functions whose results have tensors of datasets, and numbers that count them."""
 
 
 class UnknownRange:
@@ -56,13 +63,29 @@ def iterable(function: Any, *args: Any, **kwargs: Any) -> Any:
     if is_range and any(is_undecided(one) for one in args):
         rest = {"limit": kwargs.get("limit"), "delta": kwargs.get("delta")}
         return UnknownRange(*args, **{k: v for k, v in rest.items() if v is not None})
-    return function(*args, **kwargs)
+    found = function(*args, **kwargs)
+    if function in _ITERATORS and any(isinstance(one, ElementSource) for one in args):
+        return _Elements(found)
+    return found
+
+
+class _Elements(ElementSource):
+    """What `enumerate(dataset)` and the like iterate over."""
+
+    def __init__(self, elements: Any) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Any:
+        return iter(self._elements)
 
 
 def for_(entries: Any, body: Body, test: Test | None, state: State) -> None:
     """Run a block for each entry, as long as the test is true, if there is one."""
     if isinstance(entries, UnknownRange):
         _counted(entries, body, test, state)
+        return
+    if isinstance(entries, ElementSource) and (loops := active_loops()) is not None:
+        loops.loop_of(body).run(entries, body, test, state)  # type: ignore[arg-type]
         return
     if current_recording() is not None and isinstance(entries, Tensor | Variable):
         _pin(entries)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tapegrad.core.call_site import is_of_user
 from tapegrad.program.autograph.decided import BranchRaised, decision_count
+from tapegrad.program.autograph.element_loops import ElementLoops
 from tapegrad.program.autograph.registry import adopt, convert, converted_functions, is_converted
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.loops.body_recording import NotOneLoop
@@ -27,6 +28,31 @@ class RunEagerly(Exception):  # noqa: N818  # it never leaves the package
     """
 
     effects = 0
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    @property
+    def is_by_rounds(self) -> bool:
+        """Whether the rounds of a loop over a dataset are recorded."""
+        return isinstance(self.reason, ByRounds)
+
+
+class ByRounds(str):
+    """Why a function runs its Python code and records the rounds of its loops over datasets."""
+
+    __slots__ = ()
+
+
+def run_python(
+    reason: str, loops: ElementLoops, function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Run the Python code of a function that is not recorded as a whole."""
+    if not isinstance(reason, ByRounds):
+        return function(*args, **kwargs)
+    with loops.active(), converted_functions():
+        return function(*args, **kwargs)
 
 
 def recorded_with_conversions(record: Callable[[], Made], function: Any) -> Made:
@@ -66,6 +92,8 @@ def _recorded(record: Callable[[], Made], done: Done) -> Made:
                 return record()
         except DecisionError as error:
             last = f"{error.what} at {error.site}"
+            if error.reads_elements:
+                raise RunEagerly(_by_rounds(error, last)) from error
             if not error.is_convertible or is_converted(error.code):
                 raise RunEagerly(last) from error
             try:
@@ -84,6 +112,18 @@ def _recorded(record: Callable[[], Made], done: Done) -> Made:
             shown = "RecursionError" if isinstance(error, RecursionError) else repr(error)
             raise RunEagerly(f"{_place(error)}: {shown}") from error
     raise RunEagerly(last)
+
+
+def _by_rounds(error: DecisionError, reason: str) -> str:
+    """Convert the function that reads a dataset, if it does so in a loop; return the reason."""
+    if not is_converted(error.code):
+        if not error.is_in_loop:
+            return reason
+        try:
+            convert(error.code, False, error.__traceback__)
+        except NotConvertible:
+            return reason
+    return ByRounds(f"{reason}; the rounds of its loop are recorded")
 
 
 def _place(error: BaseException) -> str:

@@ -81,7 +81,8 @@ def _is_plain_object(value: Any) -> bool:
 class State:
     """Access to the variables that a statement assigns.
 
-    `is_read` says of each of them whether it is read outside of the statement.
+    `is_read` says of each of them whether it is read outside of the statement, and `is_renewed`
+    whether each round of a loop binds it before it reads it.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class State:
         containers: Callable[[], tuple[Any, ...]],
         names: Sequence[str],
         is_read: Sequence[bool],
+        is_renewed: Sequence[bool],
     ) -> None:
         self._get, self._put, self._containers = get, put, containers
-        self.names, self.is_read = [*names], [*is_read]
+        self.names, self.is_read, self.is_renewed = [*names], [*is_read], [*is_renewed]
         self._attributes = {name.rpartition(".")[2] for name in names if "." in name}
 
     def read(self) -> Snapshot:

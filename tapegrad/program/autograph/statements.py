@@ -26,6 +26,7 @@ from tapegrad.program.autograph.symbols import (
     dotted,
     has_own,
     reads_of,
+    renewed_names,
 )
 from tapegrad.program.autograph.syntax import (
     define,
@@ -132,6 +133,7 @@ class _Converter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         parts = self._parts([node])
+        parts.renewed = renewed_names(node.target, node.body)
         ending = getattr(node, "ag_ending", [])
         first = located(ast.Assign([node.target], read("ag_item")), node.target)
         body = [first, *self.block(node.body)]
@@ -265,6 +267,8 @@ class _Parts:
         self, nodes: Sequence[ast.stmt], shared: set[str], reads: Counter[str], number: int
     ) -> None:
         self._number, self._like = number, nodes[0]
+        self.renewed: set[str] = set()
+        """The names that each round of a loop binds before it reads them."""
         self._names = assigned_names(nodes)
         owners = {*self._names}
         attributes = assigned_attributes(nodes)
@@ -297,8 +301,9 @@ class _Parts:
         """The call that makes the state of the statement; see state.py."""
         names: list[ast.expr] = [ast.Constant(name) for name in self._symbols]
         is_read: list[ast.expr] = [ast.Constant(one) for one in self._is_read]
+        renewed: list[ast.expr] = [ast.Constant(name in self.renewed) for name in self._symbols]
         functions = [read(f"ag_{what}_{self._number}") for what in ("get", "set", "containers")]
-        tuples = [ast.Tuple(entries, ast.Load()) for entries in (names, is_read)]
+        tuples = [ast.Tuple(entries, ast.Load()) for entries in (names, is_read, renewed)]
         return operator_call("State", *functions, *tuples)
 
     @property

@@ -109,6 +109,36 @@ def changed_containers(nodes: Nodes) -> list[str]:
     return [*found]
 
 
+def renewed_names(target: ast.expr, body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that each round of a `for` statement binds before it reads them."""
+    bound = {*assigned_names([target])}
+    read: set[str] = set()
+    _follow(body, bound, read)
+    return bound - read
+
+
+def _follow(statements: Sequence[ast.stmt], bound: set[str], read: set[str]) -> None:
+    """Add the names that statements always bind, and those that they read without that."""
+    for node in statements:
+        match node:
+            case ast.With():
+                given = [one.context_expr for one in node.items]
+                read |= {*reads_of(given)} - bound
+                bound.update(assigned_names([x for one in node.items if (x := one.optional_vars)]))
+                _follow(node.body, bound, read)
+            case ast.Assign() | ast.AnnAssign(value=ast.expr()):
+                read |= {*reads_of([node])} - bound
+                bound.update(assigned_names([node]))
+            case _:
+                # Whether a branch or a loop binds a name is not known.
+                changed = [one.target for one in ast.walk(node) if isinstance(one, ast.AugAssign)]
+                deleted = [one for one in ast.walk(node) if isinstance(one, ast.Delete)]
+                names = {*reads_of([node]), *assigned_names([*changed, *deleted])}
+                read |= names - bound
+                if isinstance(node, ast.FunctionDef):
+                    bound.add(node.name)
+
+
 def always_returns(statements: Sequence[ast.stmt]) -> bool:
     """Whether the end of the statements is never reached."""
     if not statements:

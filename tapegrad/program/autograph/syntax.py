@@ -64,6 +64,9 @@ def located(node: Node, like: ast.AST) -> Node:
     for one in _new_nodes(node):
         for name, value in place.items():
             setattr(one, name, value)
+        if isinstance(one, ast.expr) and "lineno" in place:
+            # Errors in a call of an operator show the first line of a statement, not its last.
+            one.end_lineno, one.end_col_offset = one.lineno, one.col_offset
     return node
 
 

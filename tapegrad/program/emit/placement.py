@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -175,28 +176,45 @@ class _Memory:
     def __init__(self) -> None:
         self.size = 0
         self._free: list[tuple[int, int]] = []
+        """The lengths and starts of free parts, the shortest first."""
+        self._ends: dict[int, int] = {}
+        """Their ends by their starts."""
+        self._starts: dict[int, int] = {}
+        """Their starts by their ends."""
 
     def take(self, nbytes: int) -> int:
-        """Return the start of a part."""
+        """Return the start of a part: the shortest free one that is long enough."""
         need = self._rounded(nbytes)
-        fitting = [part for part in self._free if part[1] >= need]
-        if fitting:
-            start, length = min(fitting, key=lambda part: part[1])
-            self._free.remove((start, length))
-            if length > need:
-                self._free.append((start + need, length - need))
-            return start
-        start = self.size
-        self.size += need
+        place = bisect_left(self._free, (need, 0))
+        if place == len(self._free):
+            self.size += need
+            return self.size - need
+        start = self._free[place][1]
+        end = self._removed(start)
+        if end > start + need:
+            self._add(start + need, end)
         return start
 
     def free(self, start: int, nbytes: int) -> None:
-        """Let others use a part."""
+        """Let others use a part, together with its free neighbours."""
         end = start + self._rounded(nbytes)
-        for part in [p for p in self._free if p[0] == end or sum(p) == start]:
-            self._free.remove(part)
-            start, end = min(start, part[0]), max(end, sum(part))
-        self._free.append((start, end - start))
+        if end in self._ends:
+            end = self._removed(end)
+        if start in self._starts:
+            start = self._starts[start]
+            self._removed(start)
+        self._add(start, end)
+
+    def _add(self, start: int, end: int) -> None:
+        insort(self._free, (end - start, start))
+        self._ends[start], self._starts[end] = end, start
+
+    def _removed(self, start: int) -> int:
+        """Remove a free part and return its end."""
+        end = self._ends.pop(start)
+        del self._starts[end]
+        del self._free[bisect_left(self._free, (end - start, start))]
+        return end
 
     def _rounded(self, nbytes: int) -> int:
         return max(-(-nbytes // self.LINE), 1) * self.LINE

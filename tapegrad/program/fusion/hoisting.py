@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,21 +27,59 @@ Step = Call | Fused
 def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[Step]:
     """Move costly scalar expressions into loops of one element; `numbers` are unused ones."""
     known: dict[Any, Value] = {}
-    plain: set[int] = set()
-    """Loops without such an expression, by their ids: equal parts of a program share loops."""
+    splits: dict[int, tuple[Loop, _Split | None]] = {}
+    """What becomes of loops, by their ids: equal parts of a program share loops."""
     different = EqualLoops()
     found: list[Step] = []
     for step in steps:
-        if isinstance(step, Fused) and _may_have_any(step) and id(step.loop) not in plain:
-            before, split = _Hoisting(step, known, numbers).split()
-            if split is step:
-                plain.add(id(step.loop))
-            else:
-                split = replace(split, loop=different.first_of(split.loop))
-            found.extend(before)
-            step = split
+        if isinstance(step, Fused) and _may_have_any(step):
+            if id(step.loop) not in splits:
+                splits[id(step.loop)] = step.loop, _Hoisting(step.loop).split(different)
+            split = splits[id(step.loop)][1]
+            if split is not None:
+                before, step = split.of(step, known, numbers)
+                found.extend(before)
         found.append(step)
     return found
+
+
+class _Scalar(NamedTuple):
+    """A scalar expression as a loop of one element, and the inputs of the loop around it."""
+
+    key: Any
+    """Equal for equal expressions of equal inputs, None if there is no key."""
+    loop: Loop
+    places: tuple[int, ...]
+    """The inputs of `loop` among those of the loop that it was hoisted out of."""
+
+
+class _Split(NamedTuple):
+    """What becomes of a loop: its scalars, and the loop that reads them."""
+
+    scalars: list[_Scalar]
+    loop: Loop
+    places: tuple[int, ...]
+    """The inputs of `loop` among the inputs of the loop before, which the scalars follow."""
+
+    def of(
+        self, step: Fused, known: dict[Any, Value], numbers: Iterator[int]
+    ) -> tuple[list[Fused], Fused]:
+        """Return the scalar loops of a step that are not known yet, and what is left of it."""
+        before: list[Fused] = []
+        values = [*step.reads]
+        for scalar in self.scalars:
+            reads = tuple([step.reads[place] for place in scalar.places])
+            key = scalar.key and (scalar.key, *[value.number for value in reads])
+            value = known.get(key) if key else None
+            if value is None:
+                dtype = scalar.loop.outputs[0].expression.dtype
+                value = Value(next(numbers), (), np.dtype(dtype))
+                before.append(Fused(scalar.loop, reads, (value,), step.calls))
+                if key:
+                    known[key] = value
+            values.append(value)
+        reads = tuple([values[place] for place in self.places])
+        return before, replace(step, loop=self.loop, reads=reads)
 
 
 def _may_have_any(step: Fused) -> bool:
@@ -52,20 +90,16 @@ def _may_have_any(step: Fused) -> bool:
 class _Hoisting:
     """One loop and the expressions that are hoisted out of it."""
 
-    def __init__(self, step: Fused, known: dict[Any, Value], numbers: Iterator[int]) -> None:
-        self._step = step
-        self._known = known
-        self._numbers = numbers
-        self._before: list[Fused] = []
-        self._inputs = list(step.loop.inputs)
-        self._reads = list(step.reads)
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._inputs = list(loop.inputs)
+        self._scalars: list[_Scalar] = []
         self._new: dict[int, Expression] = {}
 
-    def split(self) -> tuple[list[Fused], Fused]:
-        """Return the scalar loops, and the loop that reads their results."""
-        loop = self._step.loop
-        roots = [output.expression for output in loop.outputs]
-        nodes = nodes_of(roots)
+    def split(self, different: EqualLoops) -> _Split | None:
+        """Return the scalar loops, and the loop that reads their results; None without any."""
+        loop = self._loop
+        nodes = nodes_of([output.expression for output in loop.outputs])
         single, costly = self._kinds(nodes)
         wanted = {
             id(operand)
@@ -75,17 +109,15 @@ class _Hoisting:
             if single[id(operand)] and costly[id(operand)] and operand.dtype is not None
         }
         if not wanted:
-            return [], self._step
+            return None
         for node in nodes:
             self._new[id(node)] = self._moved(node) if id(node) in wanted else self._kept(node)
         outputs = tuple(
             replace(output, expression=self._new[id(output.expression)]) for output in loop.outputs
         )
-        inputs, reads, outputs, indices = _without_unread(
-            self._inputs, self._reads, outputs, loop.indices
-        )
+        inputs, places, outputs, indices = _without_unread(self._inputs, outputs, loop.indices)
         changed = replace(loop, inputs=inputs, outputs=outputs, indices=indices)
-        return self._before, replace(self._step, loop=changed, reads=reads)
+        return _Split(self._scalars, different.first_of(changed), places)
 
     def _kinds(self, nodes: list[Expression]) -> tuple[dict[int, bool], dict[int, bool]]:
         """For each node, whether it is a scalar, and whether it is costly."""
@@ -114,42 +146,29 @@ class _Hoisting:
         return Expression(node.name, node.dtype, operands, node.value, node.weak)
 
     def _moved(self, node: Expression) -> Expression:
-        """Replace an expression by an input; add a loop for it unless there is one."""
-        key = self._key(node)
-        value = self._known.get(key) if key is not None else None
-        if value is None:
-            assert node.dtype is not None
-            value = Value(next(self._numbers), (), np.dtype(node.dtype))
-            if key is not None:
-                self._known[key] = value
-            self._before.append(self._loop_of(node, value))
-        self._inputs.append(LoopInput((), (1,) * len(self._step.loop.shape), value.dtype))
-        self._reads.append(value)
-        return array_input(len(self._inputs) - 1, value.dtype)
+        """Replace an expression by an input, and make it a loop of one element."""
+        alone = [replace(single, seen=()) for single in self._loop.inputs]
+        inputs, places, outputs, _ = _without_unread(alone, (LoopOutput(node, ()),))
+        key = _key(outputs[0].expression, len(inputs))
+        self._scalars.append(_Scalar(key, Loop((), inputs, outputs), places))
+        assert node.dtype is not None
+        dtype = np.dtype(node.dtype)
+        self._inputs.append(LoopInput((), (1,) * len(self._loop.shape), dtype))
+        return array_input(len(self._inputs) - 1, dtype)
 
-    def _loop_of(self, node: Expression, value: Value) -> Fused:
-        alone = [replace(single, seen=()) for single in self._inputs]
-        inputs, reads, outputs, _ = _without_unread(alone, self._reads, (LoopOutput(node, ()),))
-        return Fused(Loop((), inputs, outputs), reads, (value,), self._step.calls)
 
-    def _key(self, node: Expression) -> Any:
-        names = [f"value{value.number}" for value in self._reads]
-        try:
-            lines, results = statements([node], names)
-        except UntraceableError:
-            return None
-        return (*lines, *results, node.dtype)
+def _key(node: Expression, count: int) -> Any:
+    try:
+        lines, results = statements([node], [f"input{place}" for place in range(count)])
+    except UntraceableError:
+        return None
+    return (*lines, *results, node.dtype)
 
 
 def _without_unread(
-    inputs: Sequence[LoopInput],
-    reads: Sequence[Value],
-    outputs: Sequence[LoopOutput],
-    indices: Sequence[Expression] = (),
-) -> tuple[
-    tuple[LoopInput, ...], tuple[Value, ...], tuple[LoopOutput, ...], tuple[Expression, ...]
-]:
-    """Remove inputs that no expression reads, and renumber the others."""
+    inputs: Sequence[LoopInput], outputs: Sequence[LoopOutput], indices: Sequence[Expression] = ()
+) -> tuple[tuple[LoopInput, ...], tuple[int, ...], tuple[LoopOutput, ...], tuple[Expression, ...]]:
+    """Remove inputs that no expression reads; return the places of those that are left."""
     nodes = nodes_of([*[output.expression for output in outputs], *indices])
     used = sorted({int(node.value) for node in nodes if node.name == "input"})
     places = {old: new for new, old in enumerate(used)}
@@ -162,7 +181,7 @@ def _without_unread(
             new[id(node)] = Expression(node.name, node.dtype, operands, node.value, node.weak)
     return (
         tuple(inputs[k] for k in used),
-        tuple(reads[k] for k in used),
+        tuple(used),
         tuple(replace(output, expression=new[id(output.expression)]) for output in outputs),
         tuple(new[id(index)] for index in indices),
     )

@@ -98,7 +98,7 @@ def _ranges(graph: Graph, takes: Takes, steady: Collection[str]) -> tuple[list[r
         for call in graph.calls
     ]
     cuts, repeated = {0, len(symbols)}, 0
-    for start, length, period in repetitions(symbols):
+    for start, length, period in repetitions(symbols, SHORTEST):
         step = period * -(-SHORTEST // period)
         if length >= 3 * step:
             calls = graph.calls[start : start + 3 * step]

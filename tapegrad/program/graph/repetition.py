@@ -29,10 +29,12 @@ class Repetition(NamedTuple):
         return self.start + self.length
 
 
-def repetitions(symbols: Sequence[int]) -> list[Repetition]:
+def repetitions(symbols: Sequence[int], shortest: int = 1) -> list[Repetition]:
     """Return repetitions that do not overlap, in order.
 
-    The time is n log n for n symbols.
+    Rounds of fewer than `shortest` symbols are taken several at a time. A short loop inside another
+    one has too few of them then, so that the rounds of the outer loop are found. The time is
+    n log n for n symbols.
 
     >>> repetitions([9] + [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 4 + [8, 8])
     [Repetition(start=1, length=40, period=10)]
@@ -41,12 +43,13 @@ def repetitions(symbols: Sequence[int]) -> list[Repetition]:
     is_free = np.ones(len(sequence), bool)
     found: list[Repetition] = []
     for period in _periods(sequence):
+        least = LEAST_ROUNDS * period * -(-shortest // period)
         end = 0
         for first, stop in _equal_runs(sequence, is_free, period):
             # A run may begin in the last round of the one before it.
             start = max(first, end)
             length = stop + period - start
-            if length >= LEAST_ROUNDS * period:
+            if length >= least:
                 found.append(Repetition(start, length, period))
                 end = start + length
                 is_free[start:end] = False
@@ -65,7 +68,8 @@ def _periods(sequence: np.ndarray) -> list[int]:
     order = np.argsort(hashes, kind="stable")  # equal windows side by side, in their order
     is_equal = hashes[order[1:]] == hashes[order[:-1]]
     distances, counts = np.unique(np.diff(order)[is_equal], return_counts=True)
-    is_period = counts >= (LEAST_ROUNDS - 1) * distances - WINDOW
+    # Inside of an inner loop, windows of an outer round are equal at shorter distances.
+    is_period = counts >= (LEAST_ROUNDS - 1) * np.minimum(distances, WINDOW) - WINDOW
     distances, counts = distances[is_period], counts[is_period]
     return [int(p) for p in distances[np.argsort(-counts, kind="stable")][:MOST_PERIODS]]
 

@@ -138,8 +138,11 @@ class Uses:
         if not 0 < len(windows) <= MOST_WINDOWS or any(map(self._needs_array, others)):
             return None
         cone = Cone(call, windows, is_read_whole=bool(others))
-        self._fill(cone)
-        if not self._is_light(cone) or all(map(self._is_filled, cone.leaves)):
+        if (
+            not self._fill(cone)
+            or not self._is_light(cone)
+            or all(map(self._is_filled, cone.leaves))
+        ):
             return None
         pads = any(window.primitive.name == "unslice" for window in windows)
         is_filled = any(map(self._is_filled, cone.leaves))  # zeros around a number need an array
@@ -183,14 +186,20 @@ class Uses:
         kinds = (slice, int) if call.primitive.name == "slice" else slice
         return all(isinstance(part, kinds) for part in call.params.get("index", ()))
 
-    def _fill(self, cone: Cone) -> None:
+    def _fill(self, cone: Cone) -> bool:
         """Add calls and what they read, back to arrays and to values of several unstored ones.
 
-        Values that others read as well are computed again.
+        Values that others read as well are computed again. Return whether the work is not too much:
+        in a long chain of steps everything before a value would be part of its cone.
         """
-        waiting = [cone.call]
+        waiting, weight = [cone.call], 0
+        most = MOST_WEIGHT_ONCE if cone.is_computed_once else MOST_WEIGHT
         while waiting:
             call = waiting.pop()
+            if call.results[0].number not in cone.calls:
+                weight += self._weight(call) or 0
+                if weight > most:
+                    return False
             cone.calls[call.results[0].number] = call
             for value in call.reads:
                 maker = self._makers.get(value.number)
@@ -202,6 +211,7 @@ class Uses:
                     cone.leaves[value.number] = value
         for number in cone.calls:
             cone.leaves.pop(number, None)
+        return True
 
     def _is_expanded(self, value: Value, maker: Call, cone: Cone) -> bool:
         """Whether a cone computes an operand itself."""

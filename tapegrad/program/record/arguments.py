@@ -64,7 +64,16 @@ def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
         place_hosts(leaves, hosts)
         for place in hosts:
             leaves[place] = wrap(leaves[place])
+    for leaf in leaves:
+        if type(leaf) is Tensor and isinstance(leaf.array, np.generic):
+            _as_array(leaf)
     return [leaf if type(leaf) in _KNOWN else _as_tensor(leaf) for leaf in leaves]
+
+
+def _as_array(tensor: Tensor) -> np.ndarray:
+    """Let a tensor hold an array instead of a NumPy scalar, which would be another key."""
+    tensor.array = np.asarray(tensor.array)
+    return tensor.array  # type: ignore[no-any-return]
 
 
 def arrays_in(leaves: list[Any]) -> list[Any]:
@@ -104,7 +113,10 @@ def plain_key(args: Args) -> tuple[Any, list[Any], list[int]] | None:
     for arg in args:
         if type(arg) is Tensor:
             array = arg.array
-            key += (type(array), array.shape, array.dtype)
+            shape = array.shape
+            if not shape and isinstance(array, np.generic):
+                array = _as_array(arg)
+            key += (type(array), shape, array.dtype)
         elif _is_numeric(arg):
             array, kind = arg, kind or array_type()
             hosts.append(len(arrays))

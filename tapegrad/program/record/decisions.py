@@ -26,7 +26,7 @@ class DecisionError(RecordingError):
 
     `code` is that of the function that decides, and `site` its line. The recording can be made
     without a conversion if the decision `is_optional`, and a conversion does not help unless it
-    `is_convertible`.
+    `is_convertible`. If it `reads_elements` of a dataset in a loop, the rounds can be recorded.
     """
 
     # Keras rewrites errors of layers, but not those with this mark; the recorder needs this one.
@@ -39,10 +39,13 @@ class DecisionError(RecordingError):
         is_optional: bool = False,
         what: str = "it decides by the value of a tensor",
         is_convertible: bool = True,
+        reads_elements: bool = False,
     ) -> None:
         super().__init__(message)
         self.what = what
         self.is_convertible = is_convertible
+        self.reads_elements = reads_elements
+        self.is_in_loop = frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
         self.code = frame.f_code
         self.site = place_of(frame)
         self.is_optional = is_optional
