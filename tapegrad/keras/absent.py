@@ -64,7 +64,6 @@ _SENTENCES: dict[str, dict[str, str]] = {
     "keras.ops": {
         "adaptive_*": _REAL,
         "cdist": "Use tapegrad.norm of x[:, None] - y.",
-        "ctc_*": "Use keras.losses.CTC for the loss.",
         "extract_sequences": "Use tapegrad.signal.frame.",
         "*fold": "Use keras.ops.image.extract_patches.",
         "istft": "Use tapegrad.signal.inverse_stft.",

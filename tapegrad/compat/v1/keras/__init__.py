@@ -1,0 +1,14 @@
+"""`tf.compat.v1.keras`: Keras, with the sessions of its older backend module."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tapegrad import lazy
+
+
+def __getattr__(name: str) -> Any:
+    if name == "backend":
+        return importlib.import_module("tapegrad.compat.v1.keras.backend")
+    return getattr(lazy.load("keras"), name)
