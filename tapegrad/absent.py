@@ -131,7 +131,6 @@ RULES = {
     "data.ThreadingOptions": "The number of threads follows the processor.",
     "data.experimental.*Options": "The number of threads follows the processor.",
     "data.experimental.service*": _SERVICE,
-    "data.experimental.dense_to_*": _RAGGED,
     "data.experimental.*": _METHOD,
     "debugging.experimental": "Use tapegrad.debugging.check_numerics.",
     "debugging.*traceback*": "Tracebacks are always complete.",
