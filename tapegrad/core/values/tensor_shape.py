@@ -8,6 +8,9 @@ from typing import Any, Self
 from tapegrad.errors import ShapeError
 
 
+_item = tuple.__getitem__
+
+
 class TensorShape(tuple[int, ...]):
     """A shape: a tuple with TensorFlow's methods; sums of shapes and lists are shapes.
 
@@ -28,6 +31,11 @@ class TensorShape(tuple[int, ...]):
             dims = (dims,)
         lengths = [n if n is None or isinstance(n, int) else n.__index__() for n in dims]
         return tuple.__new__(cls, lengths)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a length, or the shape of several axes."""
+        found = _item(self, key)
+        return tuple.__new__(TensorShape, found) if type(found) is tuple else found
 
     @property
     def rank(self) -> int:
