@@ -22,6 +22,7 @@ _LAYERS = {
     "hashed_crossing": "HashedCrossing",
 }
 _FUNCTIONS = {
+    "audio_dataset_utils": "audio_dataset_from_directory",
     "image_dataset_utils": "image_dataset_from_directory",
     "text_dataset_utils": "text_dataset_from_directory",
     "timeseries_dataset_utils": "timeseries_dataset_from_array",
