@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from tapegrad.errors import ShapeError
 
-
 _item = tuple.__getitem__
 
 

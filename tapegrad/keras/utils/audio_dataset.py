@@ -52,7 +52,7 @@ def audio_dataset_from_directory(
     check_parts(validation_split, subset, shuffle, seed)
     if sampling_rate is not None:
         raise ArgumentError(
-            "audio_dataset_from_directory keeps the rate of the files. Leave sampling_rate out, and "
+            "audio_dataset_from_directory keeps the rate of the files. Leave sampling_rate out and "
             "resample in a map, e.g. with scipy.signal.resample."
         )
     if ragged and output_sequence_length is not None:
