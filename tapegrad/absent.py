@@ -84,6 +84,8 @@ ABSENT = {
 
 
 RULES = {
+    "compat.v1.app": "Use absl.app of the package absl-py.",
+    "compat.v1.flags": "Use absl.flags of the package absl-py.",
     "compat.v1.estimator": "Use keras.Model with fit and evaluate.",
     "compat.v1.feature_column": "Use the layers of keras for preprocessing.",
     "compat.v1.layers": "Use tapegrad.keras.layers.",

@@ -71,7 +71,7 @@ __all__ = [
     "variable_scope",
 ]  # fmt: skip
 
-_PARTS = ("app", "data", "flags", "gfile", "image", "keras", "logging", "losses", "nn", "train")
+_PARTS = ("data", "gfile", "image", "keras", "logging", "losses", "nn", "train")
 
 # The first version's name -> where tapegrad has it.
 _MOVED = {
@@ -160,6 +160,7 @@ _MOVED = {
 
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
+        # On first use, so that programs which need one part do not import all.
         return importlib.import_module(f"tapegrad.compat.v1.{name}")
     if name in _MOVED:
         places = _MOVED[name].replace(".", " ").split()

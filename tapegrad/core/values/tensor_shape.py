@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex, overload
 
 from tapegrad.errors import ShapeError
 
@@ -30,6 +30,12 @@ class TensorShape(tuple[int, ...]):
             dims = (dims,)
         lengths = [n if n is None or isinstance(n, int) else n.__index__() for n in dims]
         return tuple.__new__(cls, lengths)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> TensorShape: ...
 
     def __getitem__(self, key: Any) -> Any:
         """Return a length, or the shape of several axes."""

@@ -10,5 +10,6 @@ from tapegrad import lazy
 
 def __getattr__(name: str) -> Any:
     if name == "backend":
+        # On first use: real Keras may be installed, and importing it takes long.
         return importlib.import_module("tapegrad.compat.v1.keras.backend")
     return getattr(lazy.load("keras"), name)
