@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras.src import backend  # type: ignore[import-untyped]  # Keras has no types
-from keras.src.layers.layer import Layer  # type: ignore[import-untyped]
+from keras.src import backend
+from keras.src.layers.layer import Layer
 
 import tapegrad as tg
 

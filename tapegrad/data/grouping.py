@@ -267,7 +267,7 @@ def _filled(shapes: Any, length: int) -> Any:
     if isinstance(shapes, dict):
         return {key: _filled(part, length) for key, part in shapes.items()}
     if isinstance(shapes, TensorSpec):
-        shapes = list(shapes.shape)
+        shapes = list(shapes.shape or ())
     is_shape = all(n is None or isinstance(n, int) for n in shapes)
     if not is_shape:
         return tuple(_filled(part, length) for part in shapes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras.src.utils.io_utils import print_msg  # type: ignore[import-untyped]  # no types
+from keras.src.utils.io_utils import print_msg
 
 import tapegrad as tg
 from keras_tapegrad.backend.tensors import convert_to_tensor

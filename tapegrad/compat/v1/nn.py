@@ -52,7 +52,7 @@ def dropout(
     """
     if (keep_prob is None) == (rate is None):
         raise ArgumentError("dropout needs one of the arguments rate and keep_prob.")
-    share = 1.0 - keep_prob if keep_prob is not None else rate
+    share: Any = 1.0 - keep_prob if keep_prob is not None else rate
     return nn.dropout(x, share, noise_shape=noise_shape, seed=seed)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from tapegrad.audio import decode_wav
 from tapegrad.core.argument_checks import check_choice
-from tapegrad.data import Dataset
 from tapegrad.errors import ArgumentError
 from tapegrad.io.paths import named_errors
 from tapegrad.keras.utils.directory_dataset import LABEL_MODES, dataset_of, labelling, report
@@ -88,7 +87,7 @@ def audio_dataset_from_directory(
     return made if len(made) > 1 else made[0]
 
 
-def _batched(dataset: Any, size: int | None, ragged: bool, are_equal: bool) -> Dataset:
+def _batched(dataset: Any, size: int | None, ragged: bool, are_equal: bool) -> Any:
     if size is None:
         return dataset
     if are_equal:
