@@ -107,7 +107,9 @@ how. The step of tapegrad is recorded; the column "compiled" says whether its lo
 def programs_section(record: dict[str, Any]) -> str:
     """Return the section about public programs."""
     kinds = record["kinds"]
-    rows = [[name, *[counts.get(kind, 0) for kind in kinds]] for name, counts in record["of"].items()]
+    rows = [
+        [name, *[counts.get(kind, 0) for kind in kinds]] for name, counts in record["of"].items()
+    ]
     total = [sum(row[k + 1] for row in rows) for k in range(len(kinds))]
     count = sum(total)
     rows.append(["all", *total])
