@@ -182,4 +182,4 @@ def load(name: str) -> Any:
     function = getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
     if isinstance(function, type):
         check_class(function, ("__init__",))
-    return check_function(function) if module.startswith(("ops.", "logger")) else function
+    return check_function(function) if module.startswith(("ops.", "ctc.", "logger")) else function
