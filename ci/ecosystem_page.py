@@ -3,7 +3,8 @@
     python ci/ecosystem_page.py            # write the page
     python ci/ecosystem_page.py --check    # fail if it differs from the records
 
-The records are `ci/keras-suite.json` and `ci/keras-exclusions.json` (`ci/keras_suite.py`) and
+The records are `ci/programs.json` (its counts are entered by hand after a run, because the programs
+are not in the tree), `ci/keras-suite.json` and `ci/keras-exclusions.json` (`ci/keras_suite.py`) and
 `ci/keras-applications.json` (`ci/keras_applications.py`).
 """
 
@@ -103,13 +104,39 @@ how. The step of tapegrad is recorded; the column "compiled" says whether its lo
 {table(titles, rows)}{missing}"""
 
 
+def programs_section(record: dict[str, Any]) -> str:
+    """Return the section about public programs."""
+    kinds = record["kinds"]
+    rows = [
+        [name, *[counts.get(kind, 0) for kind in kinds]] for name, counts in record["of"].items()
+    ]
+    total = [sum(row[k + 1] for row in rows) for k in range(len(kinds))]
+    count = sum(total)
+    rows.append(["all", *total])
+    faults = [[reason, number] for reason, number in record["faults"].items()]
+    return f"""## Public programs
+
+{count} programs that nobody here wrote, run on {record["date"]} on one core of a CPU.
+{record["how"]}
+
+{table(["programs", *kinds.values()], rows)}
+
+What stopped the programs with a fault:
+
+{table(["reason", "programs"], faults)}
+
+{record["time"]}"""
+
+
 def page() -> str:
     """Return the text of the page."""
     suite, groups, applications = (
         json.loads((ROOT / "ci" / f"keras-{name}.json").read_text(encoding="utf-8"))
         for name in ("suite", "exclusions", "applications")
     )
-    parts = [HEAD.rstrip(), suite_section(suite, groups), applications_section(applications)]
+    programs = json.loads((ROOT / "ci" / "programs.json").read_text(encoding="utf-8"))
+    parts = [HEAD.rstrip(), programs_section(programs), suite_section(suite, groups)]
+    parts.append(applications_section(applications))
     return "\n\n".join(parts) + "\n"
 
 

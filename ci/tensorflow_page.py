@@ -28,6 +28,10 @@ and `lite` are not listed name by name. The page says whether a name is there; t
 how it behaves ([tape](tape.md), [function](function.md), [keras](keras.md), [text](text.md)). For a
 name that is absent, it says what the AttributeError says.
 
+`tf.compat.v1` has the names above, those that have only moved since, and the older functions that
+need no graph: losses, optimizers of functions, resizing, CTC, logging, files, iterators. Sessions
+take settings and run nothing.
+
 With `KERAS_BACKEND=tapegrad` and Keras installed, `tapegrad.keras` is Keras itself, with all of its
 names ([keras-backend.md](keras-backend.md)).
 

@@ -52,11 +52,9 @@ ABSENT = {
     "Session": _SESSIONS,
     "VariableAggregation": _PROCESSES,
     "VariableSynchronization": _PROCESSES,
-    "compat.v1": _SESSIONS,
     "distribute.ParameterServerStrategy": _PROCESSES,
     "distribute.TPUStrategy": _PROCESSES,
     "distribute.coordinator": _PROCESSES,
-    "edit_distance": "Compute it on the host, in Python.",
     "estimator": "Use keras.Model with fit and evaluate.",
     "feature_column": "Use the layers of keras for preprocessing.",
     "get_static_value": "x.numpy() returns the value of a tensor.",
@@ -86,6 +84,12 @@ ABSENT = {
 
 
 RULES = {
+    "compat.v1.app": "Use absl.app of the package absl-py.",
+    "compat.v1.flags": "Use absl.flags of the package absl-py.",
+    "compat.v1.estimator": "Use keras.Model with fit and evaluate.",
+    "compat.v1.feature_column": "Use the layers of keras for preprocessing.",
+    "compat.v1.layers": "Use tapegrad.keras.layers.",
+    "compat.v1.*": _SESSIONS,
     "saved_model.*": (
         "Saved models have a format of their own; use tapegrad.saved_model.save and "
         "tapegrad.saved_model.load."
@@ -129,7 +133,6 @@ RULES = {
     "data.ThreadingOptions": "The number of threads follows the processor.",
     "data.experimental.*Options": "The number of threads follows the processor.",
     "data.experimental.service*": _SERVICE,
-    "data.experimental.dense_to_*": _RAGGED,
     "data.experimental.*": _METHOD,
     "debugging.experimental": "Use tapegrad.debugging.check_numerics.",
     "debugging.*traceback*": "Tracebacks are always complete.",
@@ -195,8 +198,6 @@ RULES = {
         "Use tapegrad.nn.sparse_softmax_cross_entropy_with_logits on drawn classes."
     ),
     "nn.batch_norm_with_global_normalization": "Use tapegrad.nn.batch_normalization.",
-    "nn.ctc_*": "Use tapegrad.keras.losses.CTC for the loss, and decode on the host.",
-    "nn.collapse_repeated": "Use tapegrad.keras.losses.CTC for the loss, and decode on the host.",
     "nn.dilation2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
     "nn.erosion2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
     "nn.*embedding_lookup_sparse": "Use tapegrad.nn.embedding_lookup with a mask.",

@@ -61,6 +61,7 @@ FUNCTIONS_IN = {
     "autodiff.custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "autodiff.transforms": "checkpoint grad hessian hvp jacobian jvp value_and_grad vjp",
     "core.values.dtypes": "bfloat16",
+    "ctc.labels": "edit_distance",
     "debug.memory_use": "memory_info reset_peak_memory",
     "debugging": "Assert assert_equal assert_greater assert_less assert_rank",
     "keras": "initializers metrics",
@@ -181,4 +182,4 @@ def load(name: str) -> Any:
     function = getattr(importlib.import_module(f"tapegrad.{module}"), defined_as)
     if isinstance(function, type):
         check_class(function, ("__init__",))
-    return check_function(function) if module.startswith(("ops.", "logger")) else function
+    return check_function(function) if module.startswith(("ops.", "ctc.", "logger")) else function

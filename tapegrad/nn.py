@@ -1,6 +1,7 @@
 """TensorFlow's `tf.nn` names: activations, losses, convolution, pooling, normalisation."""
 
-from typing import Any as _Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -96,26 +97,46 @@ from tapegrad.ops.reduction.statistics import (
 )
 from tapegrad.ops.shape.rearranging import depth_to_space, space_to_batch, space_to_depth
 
+if TYPE_CHECKING:
+    from tapegrad.ctc.decoding import ctc_beam_search_decoder, ctc_greedy_decoder
+    from tapegrad.ctc.labels import collapse_repeated, ctc_unique_labels
+    from tapegrad.ctc.loss import ctc_loss
+
 __all__ = [
     "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu", "compute_average_loss",
-    "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
-    "conv_transpose", "convolution", "crelu", "depth_to_space", "depthwise_conv2d", "dropout",
-    "elu", "embedding_lookup", "fused_batch_norm", "gelu", "glu", "group_norm", "hard_shrink",
-    "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k", "instance_norm", "l2_loss",
-    "l2_normalize", "layer_norm", "leaky_relu", "local_response_normalization", "log_poisson_loss",
-    "log_sigmoid", "log_softmax", "lrn", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_pool_with_argmax", "mish", "moments", "normalize_moments", "pool", "relu", "relu6",
-    "rms_norm", "rotary_embedding", "scale_regularization_loss", "scaled_dot_product_attention",
-    "selu", "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu",
-    "soft_shrink", "softmax", "softmax_cross_entropy_with_logits", "softplus", "softsign",
-    "space_to_batch", "space_to_depth", "sparse_plus", "sparse_softmax_cross_entropy_with_logits",
-    "squareplus", "stateless_dropout", "sufficient_statistics", "swish", "tanh", "tanh_shrink",
-    "threshold", "top_k", "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
+    "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu", "collapse_repeated",
+    "compute_average_loss", "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d",
+    "conv3d_transpose", "conv_transpose", "convolution", "crelu", "ctc_beam_search_decoder",
+    "ctc_greedy_decoder", "ctc_loss", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d",
+    "dropout", "elu", "embedding_lookup", "fused_batch_norm", "gelu", "glu", "group_norm",
+    "hard_shrink", "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k", "instance_norm",
+    "l2_loss", "l2_normalize", "layer_norm", "leaky_relu", "local_response_normalization",
+    "log_poisson_loss", "log_sigmoid", "log_softmax", "lrn", "max_pool", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_pool_with_argmax", "mish", "moments", "normalize_moments", "pool", "relu",
+    "relu6", "rms_norm", "rotary_embedding", "scale_regularization_loss",
+    "scaled_dot_product_attention", "selu", "separable_conv2d", "sigmoid",
+    "sigmoid_cross_entropy_with_logits", "silu", "soft_shrink", "softmax",
+    "softmax_cross_entropy_with_logits", "softplus", "softsign", "space_to_batch", "space_to_depth",
+    "sparse_plus", "sparse_softmax_cross_entropy_with_logits", "squareplus", "stateless_dropout",
+    "sufficient_statistics", "swish", "tanh", "tanh_shrink", "threshold", "top_k",
+    "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
 ]  # fmt: skip
 
-_check_calls(globals(), __all__)
+# Imported on first use; they need sparse tensors.
+_PLACES = {
+    "collapse_repeated": "tapegrad.ctc.labels",
+    "ctc_beam_search_decoder": "tapegrad.ctc.decoding",
+    "ctc_greedy_decoder": "tapegrad.ctc.decoding",
+    "ctc_loss": "tapegrad.ctc.loss",
+    "ctc_unique_labels": "tapegrad.ctc.labels",
+}
+
+_check_calls(globals(), [name for name in __all__ if name not in _PLACES])
 
 
 def __getattr__(name: str) -> _Any:
-    raise _absence("nn", name)
+    if name not in _PLACES:
+        raise _absence("nn", name)
+    globals()[name] = getattr(_import_module(_PLACES[name]), name)
+    _check_calls(globals(), (name,))
+    return globals()[name]

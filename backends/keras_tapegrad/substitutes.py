@@ -22,6 +22,7 @@ _LAYERS = {
     "hashed_crossing": "HashedCrossing",
 }
 _FUNCTIONS = {
+    "audio_dataset_utils": "audio_dataset_from_directory",
     "image_dataset_utils": "image_dataset_from_directory",
     "text_dataset_utils": "text_dataset_from_directory",
     "timeseries_dataset_utils": "timeseries_dataset_from_array",
@@ -30,6 +31,7 @@ _ADAPTED = ("normalization", "discretization", "feature_space")
 """Modules whose layers ask whether data is a `tf.data.Dataset`."""
 
 _ALWAYS = {
+    "keras.src.export.tfsm_layer": "TFSMLayer",
     "keras.src.trainers.data_adapters": "get_data_adapter",
     "keras.src.utils.dataset_utils": "split_dataset",
 }
@@ -108,4 +110,15 @@ def _dataset_splitter(usual: Callable[..., Any]) -> Callable[..., Any]:
     return split
 
 
-_WRAPPERS = {"get_data_adapter": _adapter_chooser, "split_dataset": _dataset_splitter}
+def _loading_layer(usual: Any) -> Any:
+    from keras_tapegrad.exported_layer import exported_layer
+
+    export = import_module("keras.src.api_export").keras_export
+    return export("keras.layers.TFSMLayer")(exported_layer(usual))
+
+
+_WRAPPERS = {
+    "TFSMLayer": _loading_layer,
+    "get_data_adapter": _adapter_chooser,
+    "split_dataset": _dataset_splitter,
+}

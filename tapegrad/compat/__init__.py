@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
 from tapegrad.core.checked_calls import check_calls as _check_calls
 
-__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd"]
+__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd", "v1"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "autograd":
+    if name in ("autograd", "v1"):
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
+    if name == "v2":
+        # The names of the package itself; it has been imported, as this is a part of it.
+        return sys.modules["tapegrad"]
     raise absence("compat", name)
 
 
-_check_calls(globals(), __all__)
+_check_calls(globals(), ("as_bytes", "as_str", "as_str_any", "as_text"))

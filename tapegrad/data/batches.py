@@ -13,7 +13,7 @@ from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from tapegrad.data.functions import annotate_errors
 from tapegrad.data.plan import END, Above, Plan, Run, Source, State
 from tapegrad.data.selection import inner
-from tapegrad.data.structure import combined, map_spec, stacked
+from tapegrad.data.structure import Composite, combined, map_spec, mapped, stacked
 from tapegrad.data.threads import Applied, Parallel
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.program.record.signature import TensorSpec
@@ -66,7 +66,9 @@ class Batch(Plan):
     def spec(self) -> Any:
         length = self._count if self._drop_remainder else None
         spec = self._input.spec() if self._join is None else self._join.spec(self._input.spec())
-        return map_spec(lambda one: _with_first_axis(one, length), spec)
+        return map_spec(
+            lambda one: _with_first_axis(one, length), spec, lambda one: one.batched(length)
+        )
 
 
 def _with_first_axis(spec: TensorSpec, length: int | None) -> TensorSpec:
@@ -120,6 +122,7 @@ class Padding:
 
     def __call__(self, elements: Sequence[Any]) -> Any:
         with annotate_errors("padded_batch"):
+            elements = [mapped(_dense, element) for element in elements]
             first = elements[0]
             ranks = [leaf.ndim for leaf in nest.flatten(first) if isinstance(leaf, np.ndarray)]
             plans = iter(zip(self._shapes_for(first, ranks), self._values_for(first)))
@@ -139,9 +142,14 @@ class Padding:
 
     def spec(self, spec: Any) -> Any:
         """Return the spec of a padded element, given the spec of the input."""
+        spec = map_spec(lambda one: one, spec, lambda one: TensorSpec(one.shape, one.dtype))
         ranks = [0 if one.shape is None else len(one.shape) for one in nest.flatten(spec)]
         shapes = iter(self._shapes_for(spec, ranks))
         return map_spec(lambda one: TensorSpec(next(shapes), one.dtype), spec)
+
+
+def _dense(leaf: Any) -> Any:
+    return leaf.dense() if isinstance(leaf, Composite) else leaf
 
 
 def _free(length: Any) -> int | None:

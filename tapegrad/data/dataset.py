@@ -15,7 +15,7 @@ from tapegrad.data.caching import Cache, InFile, InMemory
 from tapegrad.data.carried import Scan, TakeWhile, Unique
 from tapegrad.data.constants import AUTOTUNE, checked_count
 from tapegrad.data.functions import Call
-from tapegrad.data.iterator import Readable
+from tapegrad.data.grouping import Grouping
 from tapegrad.data.mapping import Filter, Interleave, Map
 from tapegrad.data.mixing import Choose, sampled
 from tapegrad.data.options import Options
@@ -31,7 +31,7 @@ _CYCLE = 4
 """How many datasets `interleave` reads at once; fixed, so that the order is reproducible."""
 
 
-class Dataset(Readable):
+class Dataset(Grouping):
     """A sequence of elements that can be read repeatedly, with methods that transform it.
 
     Elements are tensors in tuples and dictionaries. Steps work on the host; the elements of the

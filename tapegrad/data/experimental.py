@@ -23,10 +23,15 @@ __all__ = [
     "Counter",
     "CsvDataset",
     "assert_cardinality",
+    "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
+    "dense_to_ragged_batch",
+    "dense_to_sparse_batch",
     "enumerate_dataset",
     "get_single_element",
+    "group_by_window",
+    "ignore_errors",
     "load",
     "make_csv_dataset",
     "prefetch_to_device",
@@ -193,6 +198,72 @@ def unique() -> Transformation:
     [3, 1]
     """
     return lambda dataset: dataset.unique()
+
+
+def dense_to_ragged_batch(
+    batch_size: int, drop_remainder: bool = False, row_splits_dtype: Any = "int64"
+) -> Transformation:
+    """Return a function for `apply` that joins elements of different lengths to ragged tensors.
+
+    >>> rows = Dataset.range(3).map(lambda n: n + Dataset.range(3).batch(3).get_single_element())
+    >>> next(iter(rows.apply(dense_to_ragged_batch(2)))).to_list()
+    [[0, 1, 2], [1, 2, 3]]
+    """
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder)
+
+
+def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> Transformation:
+    """Return a function for `apply` that joins elements of different lengths to sparse tensors.
+
+    >>> rows = Dataset.from_tensor_slices([[1, 2], [3, 4]])
+    >>> next(iter(rows.apply(dense_to_sparse_batch(2, [3])))).shape
+    (2, 3)
+    """
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
+def ignore_errors(log_warning: bool = False) -> Transformation:
+    """Return a function for `apply` that leaves out elements whose computation fails.
+
+    >>> len(list(Dataset.range(3).apply(ignore_errors())))
+    3
+    """
+    return lambda dataset: dataset.ignore_errors(log_warning)
+
+
+def group_by_window(
+    key_func: Callable[..., Any],
+    reduce_func: Callable[[Any, Any], Any],
+    window_size: int | None = None,
+    window_size_func: Callable[[Any], Any] | None = None,
+) -> Transformation:
+    """Return a function for `apply` that collects elements of equal keys.
+
+    >>> groups = group_by_window(lambda n: n % 2, lambda key, group: group.batch(2), 2)
+    >>> [x.tolist() for x in Dataset.range(4).apply(groups)]
+    [[0, 2], [1, 3]]
+    """
+    return lambda dataset: dataset.group_by_window(
+        key_func, reduce_func, window_size, window_size_func
+    )
+
+
+def bucket_by_sequence_length(
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
+    *options: Any,
+    **others: Any,
+) -> Transformation:
+    """Return a function for `apply` that batches elements of similar lengths together.
+
+    >>> rows = Dataset.from_generator(lambda: ([1], [2, 3, 4], [5, 6]))
+    >>> [x.shape for x in rows.apply(bucket_by_sequence_length(len, [3], [2, 2]))]
+    [(2, 2), (1, 3)]
+    """
+    return lambda dataset: dataset.bucket_by_sequence_length(
+        element_length_func, bucket_boundaries, bucket_batch_sizes, *options, **others
+    )
 
 
 def __getattr__(name: str) -> Any:

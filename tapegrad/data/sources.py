@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,15 @@ from tapegrad.data.plan import (
     peek,
     refuse_beyond,
 )
-from tapegrad.data.structure import DatasetSpec, own_host, own_leaf, spec_of
+from tapegrad.data.structure import (
+    DatasetSpec,
+    concatenated_rows,
+    has_composite,
+    own_host,
+    own_leaf,
+    spec_of,
+    to_host,
+)
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -34,8 +42,7 @@ from tapegrad.errors import (
     ShapeError,
 )
 from tapegrad.io.files import files_matching
-from tapegrad.program.record.signature import TensorSpec
-from tapegrad.ragged.tensor import RaggedTensor
+from tapegrad.program.record.signature import TensorSpec, TypeSpec
 
 
 class _RandomAccess(Plan):
@@ -73,9 +80,9 @@ def random_access(step: str, rows: Rows, spec: Callable[[], Any], size: int | No
 def slices(tensors: Any) -> Plan:
     """Return a plan whose elements are the slices of arrays along their first axis."""
     step = "from_tensor_slices"
-    if any(isinstance(leaf, RaggedTensor) for leaf in _leaves(tensors)):
-        return _ragged_slices(step, tensors)
     arrays = own_host(tensors, step)
+    if has_composite(arrays):
+        return listed(step, concatenated_rows(arrays))
     leaves = nest.flatten(arrays)
     if not leaves:
         raise ArgumentError(f"{step} needs at least one array. Got {tensors!r}.")
@@ -92,37 +99,6 @@ def slices(tensors: Any) -> Plan:
         )
     specs = [TensorSpec(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     return _RandomAccess(step, ArrayRows(arrays), lambda: nest.pack_sequence_as(arrays, specs))
-
-
-def _leaves(value: Any) -> list[Any]:
-    """Return the arrays of an element; lists are arrays."""
-    if isinstance(value, tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
-    if isinstance(value, Mapping):
-        return [leaf for part in value.values() for leaf in _leaves(part)]
-    return [value]
-
-
-def _ragged_slices(step: str, tensors: Any) -> Plan:
-    """Return a plan of slices whose shapes differ."""
-    arrays = [
-        list(leaf.numpy()) if isinstance(leaf, RaggedTensor) else own_host(leaf, step)
-        for leaf in _leaves(tensors)
-    ]
-    lengths = {len(leaf) for leaf in arrays}
-    if len(lengths) > 1:
-        raise ShapeError(
-            f"{step} needs tensors with equal numbers of rows. Got {sorted(lengths)} rows."
-        )
-
-    def packed(value: Any, parts: Iterator[Any]) -> Any:
-        if isinstance(value, tuple):
-            return tuple(packed(part, parts) for part in value)
-        if isinstance(value, Mapping):
-            return {key: packed(part, parts) for key, part in value.items()}
-        return np.asarray(next(parts))
-
-    return listed(step, [packed(tensors, iter(row)) for row in zip(*arrays)])
 
 
 def paths(pattern: Any) -> list[str]:
@@ -192,7 +168,7 @@ def counting(start: int, step: int = 1, output_type: Any = "int64") -> Plan:
 
 # Generators
 
-_SPECS = (TensorSpec, DatasetSpec)
+_SPECS = (TypeSpec, DatasetSpec)
 
 
 def signature(types: Any, shapes: Any, given: Any) -> Any:
@@ -312,6 +288,10 @@ def _matched(signature: Any, value: Any, number: int) -> Any:
 def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     if isinstance(spec, DatasetSpec):
         return value
+    if not isinstance(spec, TensorSpec):
+        if not spec.is_compatible_with(value):
+            raise ArgumentError(_mismatch(number, f"{spec!r}", value))
+        return to_host(value, "from_generator")
     has_dtype = hasattr(value, "dtype")
     is_numeric = not has_dtype and spec.dtype.name != "string"
     array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)

@@ -45,6 +45,59 @@ class DatasetSpec:
         return f"DatasetSpec({self.element_spec!r})"
 
 
+class Composite(ABC):
+    """An entry of an element that consists of several arrays, such as a sparse tensor."""
+
+    @abstractmethod
+    def tensors(self) -> Any:
+        """Return the value that users see."""
+
+    def numpy(self) -> Any:
+        """Return the value on the host."""
+        return self.tensors()
+
+    def dense(self) -> Any:
+        """Return the array that can be padded, or this entry if there is none."""
+        return self
+
+    @property
+    @abstractmethod
+    def spec(self) -> Any:
+        """The spec of the value."""
+
+    @abstractmethod
+    def rows(self) -> list[Any]:
+        """Return the slices along the first axis, as entries of elements."""
+
+    @classmethod
+    @abstractmethod
+    def joined(cls, leaves: Sequence[Any], step: str) -> Composite:
+        """Return several entries as one, along a new first axis."""
+
+
+_composite: list[Callable[[Any], Composite | None]] = []
+
+
+def register_composite(function: Callable[[Any], Composite | None]) -> None:
+    """Let a function recognize values that become a `Composite` (see composites.py)."""
+    _composite[:] = [function]
+
+
+def is_class_of_tensors(value: Any) -> bool:
+    """Return whether a value is of a user's class that `nest` flattens."""
+    return hasattr(type(value), "__tf_flatten__")
+
+
+_PLAIN = (np.ndarray, Tensor, StringTensor, Variable, list, int, float, bool, str, bytes)
+
+
+def _as_composite(value: Any) -> Any:
+    """Return the entry for a sparse or ragged tensor and the like, or None."""
+    if type(value) in _PLAIN:
+        return None
+    return value if isinstance(value, Composite) else _composite[0](value)
+
+
 def mapped(function: Callable[[Any], Any], element: Any) -> Any:
     """Apply a function to each leaf of an element.
 
@@ -70,7 +123,10 @@ def to_host(value: Any, how: str) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, Mapping):
         return {key: to_host(part, how) for key, part in value.items()}
-    return value if isinstance(value, Nested) else leaf_to_host(value, how)
+    if isinstance(value, Nested):
+        return value
+    found = _as_composite(value)
+    return leaf_to_host(value, how) if found is None else found
 
 
 def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
@@ -115,7 +171,8 @@ def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
         return {key: own_host(part, how, are_new) for key, part in value.items()}
     if isinstance(value, (Nested, *are_new)):
         return to_host(value, how)
-    return own_leaf(value, how)
+    found = _as_composite(value)
+    return own_leaf(value, how) if found is None else found
 
 
 def own_leaf(value: Any, how: str, dtype: Any = None) -> np.ndarray:
@@ -143,7 +200,7 @@ def to_tensors(element: Any, like: Any) -> Any:
 
     def to_tensor(leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray):
-            return leaf
+            return _public(leaf)
         # Text stays on the host.
         return StringTensor(leaf) if leaf.dtype.kind == "O" else wrap(next(placed))
 
@@ -152,14 +209,24 @@ def to_tensors(element: Any, like: Any) -> Any:
 
 def to_host_tensors(element: Any) -> Any:
     """Convert a host element to tensors that share its memory, for functions on the host."""
-    return mapped(lambda leaf: _shared(leaf) if isinstance(leaf, np.ndarray) else leaf, element)
+    return mapped(
+        lambda leaf: _shared(leaf) if isinstance(leaf, np.ndarray) else _public(leaf), element
+    )
 
 
 def to_numpy(element: Any) -> Any:
     """Convert a host element to writable arrays and NumPy scalars."""
-    return mapped(
-        lambda leaf: np.array(leaf)[()] if isinstance(leaf, np.ndarray) else leaf, element
-    )
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, Composite):
+            leaf = leaf.numpy()
+        return np.array(leaf)[()] if isinstance(leaf, np.ndarray) else leaf
+
+    return mapped(convert, element)
+
+
+def _public(leaf: Any) -> Any:
+    return leaf.tensors() if isinstance(leaf, Composite) else leaf
 
 
 def _shared(leaf: np.ndarray) -> Any:
@@ -168,7 +235,7 @@ def _shared(leaf: np.ndarray) -> Any:
 
 def _placed(leaf: Any, like: Any) -> Any:
     if not isinstance(leaf, np.ndarray):
-        return leaf
+        return _public(leaf)
     # Text stays on the host.
     return wrap(host.place_like(leaf, like)) if leaf.dtype.kind != "O" else StringTensor(leaf)
 
@@ -187,6 +254,8 @@ def concatenated(blocks: Sequence[Any], step: str) -> Any:
         return blocks[0]
 
     def join(leaves: Sequence[Any]) -> Any:
+        if isinstance(leaves[0], Composite):
+            return leaves[0].joined([row for leaf in leaves for row in leaf.rows()], step)
         if isinstance(leaves[0], Tensor):  # rows of one array on a device (see resident.py)
             with working():
                 return concat(leaves)
@@ -213,8 +282,35 @@ def combined(elements: Sequence[Any], step: str, join: Callable[[Sequence[Any]],
             f"{step} joins arrays, but an element holds a dataset, as window returns them. Convert "
             "it to arrays first: dataset.flat_map(lambda window: window.batch(size))."
         )
+    if isinstance(first, Composite):
+        _refuse_unlike(elements, step, lambda e: type(e) is type(first))
+        return join(elements)
     _refuse_unlike(elements, step, lambda e: isinstance(e, np.ndarray | Tensor))
     return join(elements)
+
+
+def has_composite(element: Any) -> bool:
+    """Return whether an entry of an element is a sparse or ragged tensor or the like."""
+    return any(isinstance(leaf, Composite) for leaf in nest.flatten(element))
+
+
+def concatenated_rows(element: Any) -> list[Any]:
+    """Return the slices of an element along the first axis of all its entries."""
+    leaves = nest.flatten(element)
+    columns = [leaf.rows() if isinstance(leaf, Composite) else list(leaf) for leaf in leaves]
+    lengths = sorted({len(column) for column in columns})
+    if len(lengths) > 1:
+        raise ShapeError(
+            "The slices of several tensors need equal numbers of rows. Got "
+            f"{' and '.join(map(str, lengths))} rows."
+        )
+    return [
+        nest.pack_sequence_as(element, [_as_leaf(entry) for entry in row]) for row in zip(*columns)
+    ]
+
+
+def _as_leaf(entry: Any) -> Any:
+    return entry if isinstance(entry, Composite) else np.asarray(entry)
 
 
 def _refuse_unlike(elements: Sequence[Any], step: str, fits: Callable[[Any], bool]) -> None:
@@ -231,10 +327,14 @@ def _described_as(element: Any) -> str:
         return f"a {type(element).__name__} of {len(element)} entries"
     if isinstance(element, dict):
         return f"a dictionary with {list(element)}"
+    if isinstance(element, Composite):
+        return f"a {type(element.tensors()).__name__}"
     return "an array" if isinstance(element, np.ndarray) else "a dataset"
 
 
-def _stack(leaves: Sequence[np.ndarray], step: str) -> np.ndarray:
+def _stack(leaves: Sequence[Any], step: str) -> Any:
+    if isinstance(leaves[0], Composite):
+        return leaves[0].joined(leaves, step)
     _refuse_differing(leaves, step)
     return np.stack(leaves)
 
@@ -261,12 +361,24 @@ def spec_of(element: Any) -> Any:
 def _leaf_spec(leaf: Any) -> Any:
     if isinstance(leaf, Nested):
         return DatasetSpec(leaf.nested_spec)
+    if isinstance(leaf, Composite):
+        return leaf.spec
     return TensorSpec(leaf.shape, leaf.dtype)
 
 
-def map_spec(function: Callable[[TensorSpec], TensorSpec], spec: Any) -> Any:
-    """Apply a function to each TensorSpec of a structure; specs of datasets stay unchanged."""
-    leaves = [
-        function(leaf) if isinstance(leaf, TensorSpec) else leaf for leaf in nest.flatten(spec)
-    ]
-    return nest.pack_sequence_as(spec, leaves)
+def map_spec(
+    function: Callable[[TensorSpec], TensorSpec],
+    spec: Any,
+    axes: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Apply a function to each TensorSpec of a structure, and `axes` to other specs.
+
+    Specs of datasets stay unchanged.
+    """
+
+    def changed(leaf: Any) -> Any:
+        if isinstance(leaf, TensorSpec):
+            return function(leaf)
+        return leaf if axes is None or isinstance(leaf, DatasetSpec) else axes(leaf)
+
+    return nest.pack_sequence_as(spec, [changed(leaf) for leaf in nest.flatten(spec)])

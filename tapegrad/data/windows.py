@@ -12,7 +12,9 @@ from tapegrad.data.plan import (
     END,
     Above,
     ArrayRows,
+    ListRows,
     Plan,
+    Rows,
     Run,
     Source,
     State,
@@ -20,7 +22,7 @@ from tapegrad.data.plan import (
     plan_and_inputs,
 )
 from tapegrad.data.selection import inner
-from tapegrad.data.structure import Nested, map_spec
+from tapegrad.data.structure import Nested, concatenated_rows, has_composite, map_spec
 from tapegrad.errors import ShapeError
 from tapegrad.program.record.signature import TensorSpec
 
@@ -54,6 +56,7 @@ class Unbatch(Plan):
         return map_spec(
             lambda one: TensorSpec(one.shape[1:] if one.shape else None, one.dtype),
             self._input.spec(),
+            lambda one: one.unbatched(),
         )
 
 
@@ -61,17 +64,19 @@ class _Unbatched(Above):
     def __init__(self, source: Source, state: State | None) -> None:
         super().__init__(source)
         self._before = source.state()
-        self._rows: ArrayRows | None = None
+        self._rows: Rows | None = None
         self._at = 0
         if state is not None and state["at"]:
             self._rows = self._next_rows()
             self._at = state["at"]
 
-    def _next_rows(self) -> ArrayRows | None:
+    def _next_rows(self) -> Rows | None:
         self._before = self._source.state()
         element = self._source.next()
         if element is END:
             return None
+        if has_composite(element):
+            return ListRows(concatenated_rows(element))
         lengths = {leaf.shape[0] if leaf.ndim else None for leaf in nest.flatten(element)}
         if len(lengths) > 1 or None in lengths:
             raise ShapeError(

@@ -16,19 +16,23 @@ if TYPE_CHECKING:
         unregister_dispatch_for,
     )
     from tapegrad.experimental.extension_type import BatchableExtensionType, ExtensionType
+    from tapegrad.ragged.dynamic_shape import DynamicRaggedShape
+    from tapegrad.ragged.row_partition import RowPartition
 
 __all__ = [
-    "BatchableExtensionType", "ExtensionType", "Optional", "dispatch_for_api",
-    "dispatch_for_binary_elementwise_apis", "dispatch_for_unary_elementwise_apis", "dlpack",
-    "numpy", "unregister_dispatch_for",
+    "BatchableExtensionType", "DynamicRaggedShape", "ExtensionType", "Optional", "RowPartition",
+    "dispatch_for_api", "dispatch_for_binary_elementwise_apis",
+    "dispatch_for_unary_elementwise_apis", "dlpack", "numpy", "unregister_dispatch_for",
 ]  # fmt: skip
 
 _DISPATCH = "tapegrad.experimental.dispatch"
 _TYPES = "tapegrad.experimental.extension_type"
 _PLACES = {
     "BatchableExtensionType": _TYPES,
+    "DynamicRaggedShape": "tapegrad.ragged.dynamic_shape",
     "ExtensionType": _TYPES,
     "Optional": "tapegrad.data.optional",
+    "RowPartition": "tapegrad.ragged.row_partition",
     "dispatch_for_api": _DISPATCH,
     "dispatch_for_binary_elementwise_apis": _DISPATCH,
     "dispatch_for_unary_elementwise_apis": _DISPATCH,

@@ -64,7 +64,6 @@ _SENTENCES: dict[str, dict[str, str]] = {
     "keras.ops": {
         "adaptive_*": _REAL,
         "cdist": "Use tapegrad.norm of x[:, None] - y.",
-        "ctc_*": "Use keras.losses.CTC for the loss.",
         "extract_sequences": "Use tapegrad.signal.frame.",
         "*fold": "Use keras.ops.image.extract_patches.",
         "istft": "Use tapegrad.signal.inverse_stft.",
@@ -96,7 +95,6 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "bounding_boxes": _REAL,
         "get_source_inputs": "Functional models have an attribute `inputs`.",
         "model_to_dot": "Use keras.utils.plot_model, which needs no other program.",
-        "audio_dataset_from_directory": f"Sound files are not read. {_REAL}",
     },
     "Model": {
         "quantize": f"Quantization is not supported. {_REAL}",

@@ -46,6 +46,7 @@ _PLACES = {
     "tapegrad.keras.activations": "hard_sigmoid",
     "tapegrad.keras.ops": "binary_crossentropy categorical_crossentropy dtype logsumexp "
     "sparse_categorical_crossentropy",
+    "tapegrad.keras.ctc_functions": "ctc_batch_cost ctc_decode ctc_label_dense_to_sparse",
     "tapegrad.random": "random_normal=normal random_uniform=uniform",
     "tapegrad": "abs cast constant convert_to_tensor cos cumsum equal exp expand_dims "
     "function gather greater greater_equal is_tensor less less_equal map_fn maximum minimum "

@@ -16,6 +16,7 @@ import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
+from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import sample_texts
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import zeros
@@ -139,7 +140,9 @@ def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
     # Shapes do not say that the input is text, so a trial call on text determines the output.
     takes_text = any([x.dtype == "string" for x in node.inputs])
     has_own_spec = not type(layer).compute_output_spec.__qualname__.startswith("Layer.")
-    infer = (more and _has_no_output_shape(layer)) or (takes_text and not has_own_spec)
+    # Nor do they say that it is an integer, as for indices.
+    takes_others = more or not all([as_dtype(x.dtype).is_floating for x in node.inputs])
+    infer = (takes_others and _has_no_output_shape(layer)) or (takes_text and not has_own_spec)
     spec = partial(inferred_outputs, layer) if infer else layer.compute_output_spec
     outputs = node.set_outputs(spec(*args, **kwargs))
     layer.__dict__.setdefault("input", first)  # that of the first call, as in Keras

@@ -13,6 +13,7 @@ from tapegrad.core.values.strings import is_text, string_tensor, text_array
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.creation import constant as dense_constant
 from tapegrad.ragged.calls import boolean_mask, stack
+from tapegrad.ragged.dynamic_shape import DynamicRaggedShape as _DynamicRaggedShape  # noqa: F401  # registers tapegrad.shape
 from tapegrad.ragged.tensor import RaggedTensor, elementwise
 from tapegrad.sparse.tensor import as_tensor
 

@@ -49,6 +49,22 @@ class RaggedTensorSpec(TypeSpec):
         """
         return cls(value.shape, value.dtype, value.ragged_rank)
 
+    def batched(self, length: int | None) -> RaggedTensorSpec:
+        """Return the spec of several such tensors along a new first axis.
+
+        >>> RaggedTensorSpec([None], "int32", 0).batched(None)
+        RaggedTensorSpec((None, None), int32, 1)
+        """
+        return RaggedTensorSpec((length, *self.shape), self.dtype, self.ragged_rank + 1)
+
+    def unbatched(self) -> RaggedTensorSpec:
+        """Return the spec of the rows.
+
+        >>> RaggedTensorSpec([4, None], "int32").unbatched()
+        RaggedTensorSpec((None,), int32, 0)
+        """
+        return RaggedTensorSpec(tuple(self.shape)[1:], self.dtype, max(self.ragged_rank - 1, 0))
+
     @property
     def value_type(self) -> type:
         return RaggedTensor

@@ -35,6 +35,22 @@ class SparseTensorSpec(TypeSpec):
         """
         return cls(value.shape, value.dtype)
 
+    def batched(self, length: int | None) -> SparseTensorSpec:
+        """Return the spec of several such tensors along a new first axis.
+
+        >>> SparseTensorSpec([4], "int32").batched(None)
+        SparseTensorSpec((None, 4), int32)
+        """
+        return SparseTensorSpec((length, *self.shape), self.dtype)
+
+    def unbatched(self) -> SparseTensorSpec:
+        """Return the spec of the rows.
+
+        >>> SparseTensorSpec([3, 4], "int32").unbatched()
+        SparseTensorSpec((4,), int32)
+        """
+        return SparseTensorSpec(tuple(self.shape)[1:], self.dtype)
+
     @property
     def value_type(self) -> type:
         return SparseTensor

@@ -176,3 +176,39 @@ def test_a_dataset_has_the_rows_as_elements() -> None:
 def test_numbers_beside_text_are_refused_as_a_value() -> None:
     with pytest.raises(ValueError, match=r"must be of one type\. Got 3 beside text"):
         tf.ragged.constant([["one", "two"], [3, 4]])
+
+
+def test_shapes_of_ragged_tensors_have_the_lengths_of_rows() -> None:
+    shape = tf.shape(tf.ragged.constant([[1], [2, 3, 4], [], [5, 6]]))
+
+    assert shape.static_lengths() == [4, (1, 3, 0, 2)]
+    assert (shape.rank, shape.num_row_partitions, shape.dtype) == (2, 1, tf.int32)
+    assert int(shape[0]) == 4
+    assert shape[:1].static_lengths() == [4]
+    assert (shape.is_uniform(0), shape.is_uniform(1)) == (True, False)
+    with pytest.raises(ValueError, match="Axis 1 is ragged"):
+        _ = shape[1]
+    assert tf.reshape(tf.range(6), shape).to_list() == [[0], [1, 2, 3], [], [4, 5]]
+    assert tf.zeros(shape).to_list() == [[0.0], [0.0, 0.0, 0.0], [], [0.0, 0.0]]
+    assert tf.fill(shape, "x").to_list()[3] == [b"x", b"x"]
+    assert tf.broadcast_to(tf.constant(7), shape).to_list() == [[7], [7, 7, 7], [], [7, 7]]
+    with pytest.raises(TypeError, match="does not take the shape of a ragged tensor"):
+        tf.random.uniform(shape)
+
+
+def test_ragged_shapes_from_lengths_and_partitions() -> None:
+    made = tf.experimental.DynamicRaggedShape
+    rows = tf.experimental.RowPartition.from_row_lengths([5, 3, 2])
+
+    assert made.from_lengths([4, (2, 1, 0, 8), 12]).static_lengths() == [4, (2, 1, 0, 8), 12]
+    assert made([rows], [10, 8]).static_lengths() == [3, (5, 3, 2), 8]
+    assert made.from_lengths([2, (1, 2), (3, 1, 2)]).num_row_partitions == 2
+    nested = tf.ragged.constant([[[1, 2], [3]], [[5, 6]]])
+    assert tf.shape(nested) == made.from_lengths([2, (2, 1), (2, 1, 2)])
+    assert rows.value_rowids().tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]
+    assert rows.offsets_in_rows().tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
+    assert tf.experimental.RowPartition.from_uniform_row_length(2, nvals=6).is_uniform()
+    with pytest.raises(ValueError, match="needs as many lengths"):
+        made.from_lengths([3, (1, 2)])
+    with pytest.raises(ValueError, match="The rows have 10 values"):
+        made([rows], [11])

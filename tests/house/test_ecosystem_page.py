@@ -37,3 +37,21 @@ def test_models_that_differ_or_are_not_recorded_are_named(script: ModuleType) ->
 
     assert "| A | 10 | float64 | torch 2 | 1e-14 | 5e-01 | yes | no |" in text
     assert "Not recorded yet: B." in text
+
+
+def test_programs_are_counted_by_outcome(script: ModuleType) -> None:
+    record = {
+        "date": "2026-01-02",
+        "how": "How.",
+        "time": "Time.",
+        "kinds": {"finished": "finished", "fault": "fault"},
+        "of": {"guides": {"finished": 3}, "books": {"finished": 1, "fault": 2}},
+        "faults": {"a name": 2},
+    }
+
+    text = script.programs_section(record)
+
+    assert "6 programs" in text
+    assert "| guides | 3 | 0 |" in text
+    assert "| all | 4 | 2 |" in text
+    assert "| a name | 2 |" in text

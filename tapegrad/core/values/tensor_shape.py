@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex, overload
 
 from tapegrad.errors import ShapeError
+
+_item = tuple.__getitem__
 
 
 class TensorShape(tuple[int, ...]):
@@ -28,6 +30,17 @@ class TensorShape(tuple[int, ...]):
             dims = (dims,)
         lengths = [n if n is None or isinstance(n, int) else n.__index__() for n in dims]
         return tuple.__new__(cls, lengths)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> TensorShape: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a length, or the shape of several axes."""
+        found = _item(self, key)
+        return tuple.__new__(TensorShape, found) if type(found) is tuple else found
 
     @property
     def rank(self) -> int:

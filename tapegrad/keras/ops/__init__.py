@@ -60,6 +60,7 @@ _FACES = {
         segment_max segment_min segment_prod segment_sum shape slice_update solve_triangular
         view_as_complex view_as_real
     """,
+    "tapegrad.keras.ops.alignment": "ctc_decode ctc_loss",
     "tapegrad.keras.ops.loops": "associative_scan fori_loop map scan switch",
     "tapegrad.keras.ops.neural": """
         average_pool batch_normalization binary_crossentropy categorical_crossentropy conv

@@ -28,6 +28,7 @@ from tapegrad.keras.registry import (
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import is_keras_tensor
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
+from tapegrad.keras.utils.audio_dataset import audio_dataset_from_directory
 from tapegrad.keras.utils.get_file import get_file
 from tapegrad.keras.utils.history_plot import plot_history
 from tapegrad.keras.utils.image_dataset import image_dataset_from_directory
@@ -72,6 +73,7 @@ __all__ = [
     "set_random_seed",
     "split_dataset",
     "standardize_dtype",
+    "audio_dataset_from_directory",
     "text_dataset_from_directory",
     "timeseries_dataset_from_array",
     "to_categorical",
