@@ -19,6 +19,7 @@ from tapegrad.distribute.communication import (
     ReductionToOneDevice,
     RunOptions,
 )
+from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
 from tapegrad.distribute.strategy import (
     InputContext,
     MirroredStrategy,
@@ -32,13 +33,24 @@ from tapegrad.distribute.strategy import (
     has_strategy,
     in_cross_replica_context,
 )
+from tapegrad.ops.collective.functions import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    broadcast,
+    recv,
+    reduce_scatter,
+    send,
+)
 
 __all__ = [
     "CrossDeviceOps", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
     "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
     "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
-    "cluster_resolver", "experimental", "get_replica_context", "get_strategy", "has_strategy",
-    "in_cross_replica_context",
+    "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
+    "experimental", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
+    "size",
 ]  # fmt: skip
 
 
