@@ -46,8 +46,8 @@ def _import_mpi(world: World) -> Any:
         library = MPI.Get_library_version().split("\n")[0].strip()
         raise BackendUnavailableError(
             f"There are {world.size} processes, but MPI ({library}) has found {found}. "
-            f"Start them with its own launcher: mpiexec -n {world.size} python train.py; or install "
-            "mpich, which needs none."
+            f"Start them with its own launcher: mpiexec -n {world.size} python train.py; or "
+            "install mpich, which needs none."
         )
     return MPI
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.core.world import communicator_of, current_world
+from tapegrad.core.world import current_world
 from tapegrad.ops.casting.cast import cast_like
+from tapegrad.ops.collective.rehearsal import communicator_for
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.shape.functions import swapaxes
@@ -24,32 +25,32 @@ from tapegrad.ops.shape.primitives import broadcast_p
 
 
 def _all_reduce(xp: Any, x: Any, *, op: str = "sum") -> Any:
-    return communicator_of(type(x)).all_reduce(x, op)
+    return communicator_for(xp, x).all_reduce(x, op)
 
 
 def _reduce_scatter(xp: Any, x: Any) -> Any:
-    return communicator_of(type(x)).reduce_scatter(x)
+    return communicator_for(xp, x).reduce_scatter(x)
 
 
 def _all_gather(xp: Any, x: Any) -> Any:
-    return communicator_of(type(x)).all_gather(x)
+    return communicator_for(xp, x).all_gather(x)
 
 
 def _all_to_all(xp: Any, x: Any) -> Any:
-    return communicator_of(type(x)).all_to_all(x)
+    return communicator_for(xp, x).all_to_all(x)
 
 
 def _broadcast(xp: Any, x: Any, *, root: int) -> Any:
-    return communicator_of(type(x)).broadcast(x, root)
+    return communicator_for(xp, x).broadcast(x, root)
 
 
 def _send(xp: Any, x: Any, *, to: int) -> Any:
-    communicator_of(type(x)).send(x, to)
+    communicator_for(xp, x).send(x, to)
     return xp.zeros((), dtype=x.dtype, device=x.device)
 
 
 def _recv(xp: Any, x: Any, *, source: int) -> Any:
-    return communicator_of(type(x)).recv(x, source)
+    return communicator_for(xp, x).recv(x, source)
 
 
 def _gathered_at(t: Any, *, root: int) -> Any:
@@ -143,4 +144,4 @@ COLLECTIVES = (
     *(recv_p, send_p),
 )
 for _primitive in COLLECTIVES:
-    _primitive.effects = True
+    _primitive.effects = _primitive.communicates = True
