@@ -9,11 +9,11 @@ from tapegrad.absent import absence
 from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
 from tapegrad.core.checked_calls import check_calls as _check_calls
 
-__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd"]
+__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd", "horovod"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "autograd":
+    if name in ("autograd", "horovod"):
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
     raise absence("compat", name)

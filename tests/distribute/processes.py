@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -32,6 +36,14 @@ def run(program: str, count: int, *arguments: str) -> Finished:
     """Run `tapegrad run -n COUNT PROGRAM ARGUMENTS`."""
     command = [sys.executable, "-m", "tapegrad", "run", "-n", str(count)]
     return finish([*command, str(PROGRAMS / program), *arguments])
+
+
+@cache
+def weights_of_one_process() -> str:
+    """Return what the program of the fixed order prints in this process, which is alone."""
+    with redirect_stdout(StringIO()) as out:
+        runpy.run_path(str(PROGRAMS / "fixed_order.py"))
+    return out.getvalue().strip()
 
 
 def finish(command: list[str], **variables: str) -> Finished:

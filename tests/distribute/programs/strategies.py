@@ -1,7 +1,9 @@
 """Train with strategies and write the weights; any number of ranks must reach the same ones."""
 
 import json
+import runpy
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -41,7 +43,6 @@ with strategy.scope():
 history = model.fit(x, y, batch_size=BATCH, epochs=2, shuffle=False, verbose=0).history
 found["fit"] = flat(model)
 found["history"] = [history["loss"], history["mae"]]
-found["evaluate"] = model.evaluate(x, y, verbose=0)
 
 # TensorFlow's custom loop: losses are divided by the global batch size, and gradients are added.
 with strategy.scope():
@@ -104,7 +105,8 @@ assert (all_found == all_found[0]).all()  # the same bits in all processes
 
 if rank == 0:
     print(json.dumps(found), flush=True)
-if sys.argv[1:] == ["different"]:
+if sys.argv[1:]:  # in the same processes, because they take a second to start
+    runpy.run_path(str(Path(__file__).with_name("horovod.py")))
     with strategy.scope():
         head = keras.layers.Dense(3 + rank, name="head")
         head.build((None, 4))
