@@ -18,7 +18,7 @@ from tapegrad.errors import BackendUnavailableError, DTypeError
 SPINS = 50
 """How often a request is tested before the process sleeps between two tests."""
 
-LONGEST_NAP = 1e-3
+LONGEST_NAP = 2e-4
 """The most seconds between two tests of a request."""
 
 WIDER = {"float16": np.float32, "bfloat16": np.float32}
