@@ -23,7 +23,7 @@ _RECORDS = (
 )
 _PROCESSES = (
     "One process uses one device at a time; choose it with tapegrad.device. For several GPUs, "
-    "start one process per GPU, each with CUDA_VISIBLE_DEVICES."
+    "start one process per GPU, e.g. with `tapegrad run -n 4 train.py`."
 )
 
 _SAMPLING = "Use tapegrad.random.log_uniform_candidate_sampler, or draw indices yourself."

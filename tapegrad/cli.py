@@ -1,4 +1,4 @@
-"""The command line: `tapegrad info`, `tapegrad demo` and `tapegrad bench`.
+"""The command line: `tapegrad info`, `tapegrad demo`, `tapegrad bench` and `tapegrad run`.
 
 Each command is a row of `COMMANDS` and parses its own arguments.
 """
@@ -126,8 +126,15 @@ def _bench(argv: Sequence[str]) -> int:
     return run_benchmark(argv)
 
 
+def _run(argv: Sequence[str]) -> int:
+    from tapegrad.distribute.launch import main as launch  # imports asyncio
+
+    return launch(argv)
+
+
 COMMANDS: dict[str, Command] = {
     "info": Command("Show versions, backends, devices, and which device is used and why.", _info),
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
     "bench": Command("Time training steps on each device, next to other libraries.", _bench),
+    "run": Command("Run a program in several processes, which tapegrad.distribute joins.", _run),
 }

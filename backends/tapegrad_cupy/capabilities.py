@@ -24,6 +24,7 @@ from tapegrad_cupy.kernels.updates.multi_norms import clip_group
 from tapegrad_cupy.kernels.updates.multi_updates import average_group, update_group
 from tapegrad_cupy.kernels.updates.row_updates import adagrad_rows_in_place, sgd_rows_in_place
 from tapegrad_cupy.launch.multi_tensors import on_device
+from tapegrad_cupy.nccl import Nccl
 from tapegrad_cupy.runtime.array_limits import check_dimensions
 from tapegrad_cupy.runtime.host_to_device import place_batch
 
@@ -99,4 +100,5 @@ CAPABILITIES = Capabilities(
     updates=CudaUpdates(),
     rows=CudaRows(),
     batches=CudaBatches(),
+    communication=Nccl(),
 )

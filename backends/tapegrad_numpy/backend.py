@@ -13,6 +13,7 @@ from tapegrad.core.values.dtypes import when_bfloat16_is_met
 from tapegrad_numpy.kernels.bfloat16 import adapt_kernels
 from tapegrad_numpy.kernels.table import KERNELS
 from tapegrad_numpy.loops.entry_points import CLoopCompiler, CShapeSpecializer
+from tapegrad_numpy.mpi import Mpi
 from tapegrad_numpy.ownership import OwnedArrays
 from tapegrad_numpy.sequences.entry_point import CSequences
 
@@ -63,6 +64,7 @@ class NumpyBackend:
             specializer=CShapeSpecializer(),
             sequences=CSequences(),
             capture=OwnedArrays(),
+            communication=Mpi(),
         )
 
     def devices(self) -> list[str]:

@@ -10,11 +10,11 @@ from tapegrad.absent import absence
 from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
 from tapegrad.core.checked_calls import check_calls as _check_calls
 
-__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd", "v1"]
+__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd", "horovod", "v1"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("autograd", "v1"):
+    if name in ("autograd", "horovod", "v1"):
         # Submodules are imported on first use.
         return importlib.import_module(f"tapegrad.compat.{name}")
     if name == "v2":

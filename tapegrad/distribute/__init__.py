@@ -1,7 +1,8 @@
-"""TensorFlow's `tf.distribute` for one device: programs with strategies run unchanged.
+"""Several processes that train together, and TensorFlow's `tf.distribute` on top of them.
 
-A process uses one device. `num_replicas_in_sync` is 1, and sums and means over replicas return the
-value itself.
+`init` joins the processes that `tapegrad run` or another launcher has started. Collective functions
+such as `all_reduce` are differentiable. Strategies train one replica in each process; without a
+launcher there is one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tapegrad.distribute.communication import (
     ReductionToOneDevice,
     RunOptions,
 )
+from tapegrad.distribute.fixed_order import sum_over_shards
+from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
 from tapegrad.distribute.strategy import (
     InputContext,
     MirroredStrategy,
@@ -32,13 +35,24 @@ from tapegrad.distribute.strategy import (
     has_strategy,
     in_cross_replica_context,
 )
+from tapegrad.ops.collective.functions import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    broadcast,
+    recv,
+    reduce_scatter,
+    send,
+)
 
 __all__ = [
     "CrossDeviceOps", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
     "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
     "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
-    "cluster_resolver", "experimental", "get_replica_context", "get_strategy", "has_strategy",
-    "in_cross_replica_context",
+    "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
+    "experimental", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
+    "size", "sum_over_shards",
 ]  # fmt: skip
 
 

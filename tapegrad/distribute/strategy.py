@@ -1,18 +1,30 @@
-"""Strategies of one replica: programs written for `tf.distribute` run unchanged on one device."""
+"""Strategies: programs written for `tf.distribute` run on one replica, or on one per process.
+
+A process is one replica. Every process runs the whole program, so what TensorFlow calls a value per
+replica is here the value of this process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.core.values.device import device
 from tapegrad.core.warn_once import warn_once
+from tapegrad.core.world import current_world
 from tapegrad.distribute.cluster_resolver import TFConfigClusterResolver
+from tapegrad.distribute.datasets import distribute_batches, mark_distributed
+from tapegrad.distribute.mirrored import Mirrored, gather_uneven
+from tapegrad.distribute.process_group import init
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.collective.functions import all_reduce
+from tapegrad.ops.collective.replicas import using_replicas
+from tapegrad.ops.creation import ones_like
 from tapegrad.ops.reduction.functions import reduce_mean, reduce_sum
 
 
@@ -28,23 +40,34 @@ class ReduceOp(Enum):
 
 
 class InputContext:
-    """What a function that makes the dataset of one worker is told.
+    """What a function that makes the dataset of one process is told.
 
-    >>> InputContext().num_input_pipelines
+    >>> InputContext(num_input_pipelines=2, input_pipeline_id=1).input_pipeline_id
     1
     """
 
-    num_input_pipelines = 1
-    input_pipeline_id = 0
-    num_replicas_in_sync = 1
+    def __init__(
+        self,
+        num_input_pipelines: int = 1,
+        input_pipeline_id: int = 0,
+        num_replicas_in_sync: int = 1,
+    ) -> None:
+        self.num_input_pipelines = num_input_pipelines
+        self.input_pipeline_id = input_pipeline_id
+        self.num_replicas_in_sync = num_replicas_in_sync
 
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
-        """Return the size of a batch of one replica, which is the whole batch.
+        """Return the size of a batch of one replica.
 
-        >>> InputContext().get_per_replica_batch_size(64)
-        64
+        >>> InputContext(num_replicas_in_sync=2).get_per_replica_batch_size(64)
+        32
         """
-        return global_batch_size
+        if global_batch_size % self.num_replicas_in_sync:
+            raise ArgumentError(
+                f"global_batch_size must be a multiple of the {self.num_replicas_in_sync} "
+                f"replicas. Got {global_batch_size}."
+            )
+        return global_batch_size // self.num_replicas_in_sync
 
 
 class ReplicaContext:
@@ -54,20 +77,26 @@ class ReplicaContext:
     1
     """
 
-    replica_id_in_sync_group = 0
-    num_replicas_in_sync = 1
-
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
+        self.num_replicas_in_sync = strategy.num_replicas_in_sync
+        self.replica_id_in_sync_group = strategy.replica_id
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """Return the sum or mean over all replicas: the value itself.
+        """Return the sum or mean over all replicas; it has a gradient.
 
         >>> ReplicaContext(Strategy()).all_reduce("SUM", 3.0)
         3.0
         """
-        _as_reduce_op(reduce_op)
-        return value
+        return self.strategy.reduce(reduce_op, value)
+
+    def all_gather(self, value: Any, axis: int, options: Any = None) -> Any:
+        """Return the values of all replicas, joined along an axis.
+
+        >>> ReplicaContext(Strategy()).all_gather([1.0, 2.0], axis=0)
+        [1.0, 2.0]
+        """
+        return self.strategy.gather(value, axis)
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
         """Call a function with the strategy and the values of all replicas."""
@@ -79,7 +108,7 @@ _replica: ContextVar[ReplicaContext | None] = ContextVar("replica", default=None
 
 
 class Strategy:
-    """The strategy of one replica on one device; all strategies here are of this kind.
+    """The strategy of one replica on one device, and the base class of the others.
 
     A program that divides its batches by `num_replicas_in_sync`, makes its variables inside `scope`
     and calls `run` computes the same as without a strategy.
@@ -92,22 +121,28 @@ class Strategy:
     """
 
     num_replicas_in_sync = 1
+    replica_id = 0
 
     def __init__(self, device: str | None = None) -> None:
         self._device = device
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
-        """Make this strategy the current one, and its device the default."""
+        """Make this strategy the current one, and its device the default.
+
+        With several replicas, variables that are made inside get the values of the first one.
+        """
         token = _current.set(self)
+        place = nullcontext() if self._device is None else device(self._device)
         try:
-            if self._device is None:
+            with place, using_replicas(self.num_replicas_in_sync):
                 yield self
-            else:
-                with device(self._device):
-                    yield self
+                self._mirror(always=True)
         finally:
             _current.reset(token)
+
+    def _mirror(self, always: bool) -> None:
+        """Let new variables have the same values on all replicas."""
 
     def run(
         self,
@@ -116,10 +151,12 @@ class Strategy:
         kwargs: Mapping[str, Any] | None = None,
         options: Any = None,
     ) -> Any:
-        """Call a function on each replica: once."""
+        """Call a function on each replica: once in each process."""
         token = _replica.set(ReplicaContext(self))
+        self._mirror(always=False)
         try:
-            return fn(*args, **(kwargs or {}))
+            with using_replicas(self.num_replicas_in_sync):
+                return fn(*args, **(kwargs or {}))
         finally:
             _replica.reset(token)
 
@@ -168,10 +205,66 @@ class OneDeviceStrategy(Strategy):
     """
 
 
-class MirroredStrategy(Strategy):
-    """Run on the GPU of this process, or on the CPU: one replica.
+class _ManyReplicas(Strategy):
+    """Base class of strategies with one replica per process."""
 
-    Of several devices the first is used, with one warning.
+    def __init__(self, device: str | None = None) -> None:
+        init()
+        super().__init__(device)
+        self.num_replicas_in_sync = current_world().size
+        self.replica_id = current_world().rank
+        self._mirrored = Mirrored() if self.num_replicas_in_sync > 1 else None
+
+    def _mirror(self, always: bool) -> None:
+        if self._mirrored is not None:
+            self._mirrored.update(always)
+
+    def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
+        """Return the sum or mean of a value over all replicas, and along an axis if one is given.
+
+        >>> MirroredStrategy().reduce("SUM", 3.0)
+        3.0
+        """
+        if self.num_replicas_in_sync == 1:
+            return super().reduce(reduce_op, value, axis)
+        op = _as_reduce_op(reduce_op)
+        return nest.map_structure(lambda x: self._reduce_one(op, as_operand(x), axis), value)
+
+    def _reduce_one(self, op: ReduceOp, x: Any, axis: int | None) -> Any:
+        total = all_reduce(x if axis is None else reduce_sum(x, axis))
+        if op is ReduceOp.SUM:
+            return total
+        if axis is None:
+            return total / self.num_replicas_in_sync
+        # Replicas may have different numbers of rows.
+        return total / all_reduce(reduce_sum(ones_like(x), axis))
+
+    def gather(self, value: Any, axis: int) -> Any:
+        """Return the values of all replicas, joined along an axis, on every replica."""
+        if self.num_replicas_in_sync == 1:
+            return value
+        return nest.map_structure(lambda x: gather_uneven(as_operand(x), axis), value)
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Return the part of each batch that belongs to this replica."""
+        if self.num_replicas_in_sync == 1:
+            return dataset
+        return distribute_batches(dataset, self.replica_id, self.num_replicas_in_sync)
+
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Any], options: Any = None
+    ) -> Any:
+        """Return the dataset that a function makes for this process, which chooses its part."""
+        count, place = self.num_replicas_in_sync, self.replica_id
+        found = dataset_fn(InputContext(count, place, count))
+        return found if count == 1 else mark_distributed(found)
+
+
+class MirroredStrategy(_ManyReplicas):
+    """Train copies of a model in all processes that `tapegrad run` or another launcher starts.
+
+    Without a launcher there is one replica. A process uses one device: of several that are given,
+    the first, with one warning.
 
     >>> MirroredStrategy().num_replicas_in_sync
     1
@@ -179,12 +272,12 @@ class MirroredStrategy(Strategy):
 
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         given = [devices] if isinstance(devices, str) else list(devices or ())
-        if len(given) > 1:
+        super().__init__(given[0] if given and current_world().size == 1 else None)
+        if len(given) > 1 and self.num_replicas_in_sync == 1:
             warn_once(
                 f"MirroredStrategy uses one device per process. Of {given}, the first is used; to "
-                "use all GPUs, start one process per GPU, each with CUDA_VISIBLE_DEVICES."
+                f"use all of them, start the program with: tapegrad run -n {len(given)} PROGRAM."
             )
-        super().__init__(given[0] if given else None)
 
 
 class CentralStorageStrategy(Strategy):
@@ -198,8 +291,10 @@ class CentralStorageStrategy(Strategy):
         super().__init__()
 
 
-class MultiWorkerMirroredStrategy(Strategy):
-    """Run as a single worker with one replica.
+class MultiWorkerMirroredStrategy(_ManyReplicas):
+    """Train copies of a model in all processes, on one or several machines.
+
+    TF_CONFIG or a launcher says which processes there are. Each has one device and one replica.
 
     >>> MultiWorkerMirroredStrategy().num_replicas_in_sync
     1

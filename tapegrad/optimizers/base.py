@@ -31,9 +31,10 @@ from tapegrad.engine.grouped_updates import Batch, Group, UpdatePlan, key_of, ma
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.replicas import replicas_in_sync
 from tapegrad.ops.indexing.sparse_rows import merged
 from tapegrad.ops.nn import clipping
-from tapegrad.optimizers.pairs import checked_pairs
+from tapegrad.optimizers.pairs import checked_pairs, summed_pairs
 from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
@@ -55,6 +56,8 @@ class Optimizer(Observed):
 
     slots: tuple[str, ...] = ()
     _needed = "update()"
+    _replicas = 1
+    """How many replicas the strategy had in whose scope the optimizer was made."""
     unobserved = frozenset({"_plan", "_slots", "_known", "_averages"})
     assigned_on_change = frozenset({"_words_without_decay", "_without_decay"})
     _by_number: tuple[str, ...] = ("_slots", "_averages", "_known", "_without_decay")
@@ -85,6 +88,8 @@ class Optimizer(Observed):
         self._without_decay: dict[int, None] = {}
         self._words_without_decay: list[str] = []
         self._plan: UpdatePlan | None = None
+        if replicas_in_sync() > 1:
+            self._replicas = replicas_in_sync()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, with variables instead of their numbers in this process."""
@@ -194,7 +199,8 @@ class Optimizer(Observed):
         """Make one step from pairs of gradient and variable; return the step count.
 
         Pairs whose gradient is None are skipped with a warning; if all are None, that is an error.
-        If a pair is invalid, nothing changes. Tapes do not record the step.
+        If a pair is invalid, nothing changes. Tapes do not record the step. In a strategy with
+        several replicas, the gradients of all replicas are added first.
 
         >>> import tapegrad
         >>> w = tapegrad.Variable(1.0)
@@ -207,6 +213,8 @@ class Optimizer(Observed):
             if missing:
                 warnings.warn(f"Gradients do not exist for variables {missing}", stacklevel=2)
             if pairs:
+                if not skip_gradients_aggregation and max(self._replicas, replicas_in_sync()) > 1:
+                    pairs = summed_pairs(pairs)
                 self._apply(pairs)
         return self.iterations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,14 @@ from tapegrad.autodiff.explain import why_without_gradient
 from tapegrad.core.argument_checks import refuse
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.index_check import refuse_out_of_range
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.replicas import sum_over_processes
 
 _PAIR = (tuple, list)
 
@@ -104,3 +106,9 @@ def _cast(gradient: Any, dtype: Any) -> Any:
     if not isinstance(gradient, IndexedSlices):
         return cast(gradient, dtype)
     return IndexedSlices(cast(gradient.values, dtype), gradient.indices, gradient.dense_shape)
+
+
+def summed_pairs(pairs: Sequence[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
+    """Return the pairs with gradients that are added over all processes; they become dense."""
+    gradients = sum_over_processes([as_operand(gradient) for gradient, _ in pairs])
+    return [(total, variable) for total, (_, variable) in zip(gradients, pairs)]

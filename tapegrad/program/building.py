@@ -21,6 +21,7 @@ from tapegrad.core.determinism import is_op_determinism_enabled
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.values.variable import Variable
+from tapegrad.core.world import current_world
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.graph.number_flags import FlaggedGraph, flagged
 from tapegrad.program.program import Program, check_recorded, program_of
@@ -61,7 +62,8 @@ def is_waiting() -> bool:
     True
     >>> was_waiting = set_waiting(before)
     """
-    return _settings["wait"] or is_op_determinism_enabled()
+    # Several processes shall compute the same bits, and none at other times than the others.
+    return _settings["wait"] or is_op_determinism_enabled() or current_world().size > 1
 
 
 def wait_for_programs() -> None:

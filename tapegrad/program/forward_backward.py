@@ -181,6 +181,12 @@ class FirstCall:
         """The graph of later calls, forward and backward, until the first call is done."""
         self.both: RecordedBoth | None = None
 
+    @property
+    def must_run_again(self) -> bool:
+        """Whether only the recording could give the result, and that has not communicated."""
+        calls = self._recording.calls
+        return not self.is_like_later and any(call.primitive.communicates for call in calls)
+
     def run_again(self, python_function: Python, args: Any, kwargs: Any) -> Any:
         """Run the Python code eagerly, because the programs cannot be used.
 

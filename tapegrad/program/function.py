@@ -41,6 +41,7 @@ from tapegrad.program.forward_backward import (
     NoProgram,
     record_forward_backward,
 )
+from tapegrad.program.graph.graph import communicates
 from tapegrad.program.loops import recorded  # noqa: F401  # lets loops see recordings
 from tapegrad.program.loops.segments import within_budget
 from tapegrad.program.memory_budget import budget_warning
@@ -296,7 +297,7 @@ class Function:
         elif programs.guards.track(stack):
             return self._run_eagerly(OUTSIDE, args, kwargs)
         tracked = TrackedOperands(programs.entry, leaves)
-        if tracked.needs_eager_run:
+        if tracked.needs_eager_run or (first is not None and first.must_run_again):
             if first is not None:
                 return first.run_again(self.python_function, args, kwargs)
             return self._run_eagerly(TRACKED_WRITE, args, kwargs)
@@ -483,6 +484,8 @@ class Function:
                 if made is not None:
                     return self._record_alone(key, leaves, args, kwargs, None)
                 self._give_up(key, error)
+                if communicates(call.graph):
+                    return self.python_function(*args, **kwargs)
                 return call.finish(is_forced=True)[1]
             if made is None:
                 self._families.add(key, leaves, call)

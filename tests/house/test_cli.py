@@ -34,7 +34,8 @@ def test_an_unknown_command_lists_those_that_exist(capsys):
     assert cli.main(["inof"]) == 2
 
     assert capsys.readouterr().err == (
-        "tapegrad: There is no command 'inof'. Commands: info, demo, bench. Did you mean 'info'?\n"
+        "tapegrad: There is no command 'inof'. Commands: info, demo, bench, run. "
+        "Did you mean 'info'?\n"
     )
 
 

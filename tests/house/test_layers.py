@@ -64,11 +64,11 @@ CORE: Sequence[Sequence[str]] = (
     ),
     ("background", "failed_calls", "memory_trace", "origin"),
     ("checked_calls",),
-    ("backend.native_sequences",),
+    ("backend.native_sequences", "backend.communication"),
     ("backend.capabilities", "files.private_cache"),
     ("backend.protocol",),
     ("backend.registry",),
-    ("values.device",),
+    ("values.device", "world"),
     ("recorder",),
     ("exits", "number_checks"),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
@@ -111,6 +111,8 @@ FOREIGN: dict[str, set[str]] = {
     # Optional: bfloat16 needs ml_dtypes.
     "tapegrad.core.values.dtypes": {"ml_dtypes"},
     "tapegrad.keras.saving.tensor_file": {"ml_dtypes"},
+    # Optional: arrays on the CPU are exchanged through MPI.
+    "tapegrad.distribute.process_group": {"mpi4py"},
     # Optional: image files need Pillow.
     "tapegrad.io.images": {"PIL"},
     "tapegrad.keras.utils.pillow": {"PIL"},

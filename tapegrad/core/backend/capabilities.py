@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
+    from tapegrad.core.backend.communication import Communication
     from tapegrad.core.backend.native_sequences import LoopWriter, SequenceCompiler
 
 Array = Any
@@ -375,6 +376,7 @@ class Capabilities:
     rows: RowTransfers | None = None
     batches: BatchTransfers | None = None
     adoption: Adoption | None = None
+    communication: Communication | None = None
 
 
 NO_CAPABILITIES = Capabilities()

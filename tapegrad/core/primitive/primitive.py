@@ -108,7 +108,7 @@ class Primitive:
         self.conjugates = False
         self.needs_tensors = False
         self.takes_none = False
-        self.effects = False
+        self.effects = self.communicates = False
         self.by_element = False
         self.shapes_vary = False
         """Whether the shapes of the results depend on the values of the operands."""

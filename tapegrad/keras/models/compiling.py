@@ -16,6 +16,7 @@ from tapegrad.keras.metrics.metric import Metric, refuse_method
 from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.compiled import CompiledLoss, CompiledMetrics
+from tapegrad.keras.models.replicated import replicas_of, share_of
 from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
 
 Logs = dict[str, Any]
@@ -145,7 +146,10 @@ class Compiled:
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Return the loss of a batch, including the losses that layers added."""
+        """Return the loss of a batch, including the losses that layers added.
+
+        In a strategy with several replicas, it is the share of this replica in the mean over all.
+        """
         total = None
         if self._loss is not None and y is not None:
             masks = self._masks_of(y_pred)
@@ -157,6 +161,9 @@ class Compiled:
                 "There is no loss to minimize: compile the model with a loss and pass targets, or "
                 "add losses in its layers with add_loss."
             )
+        if training and replicas_of(self.optimizer) > 1:
+            share = self.__dict__["_share"] = share_of(total, x if y_pred is None else y_pred)
+            return total * share
         return total
 
     def compiled_loss(

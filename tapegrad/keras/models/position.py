@@ -19,6 +19,7 @@ class Position:
 
     def __init__(self, data: Any, epoch: int) -> None:
         self._data, self.epoch, self.done, self.taken = data, epoch, 0, 0
+        self.is_distributed = False  # whether each replica has its part of the batches already
         self.steps: Iterator[Any] | None = None  # the rest of the data
         self.logs: dict[str, Any] = {}  # the metrics, for an epoch without remaining batches
 

@@ -96,6 +96,9 @@ class Steps(Compiled):
 
     def _track(self, loss: Any, x: Any) -> None:
         assert self._tracker is not None
+        share = self.__dict__.pop("_share", None)
+        if share is not None:
+            loss = loss / share
         first = x if type(x) is Tensor else nest.flatten(x)[0]
         self._tracker.add_one(loss, float(first.shape[0]))
 

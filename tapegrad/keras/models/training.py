@@ -28,6 +28,13 @@ from tapegrad.keras.models.batches import (
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
 from tapegrad.keras.models.compiling import Logs
 from tapegrad.keras.models.position import Position
+from tapegrad.keras.models.replicated import (
+    add_metrics,
+    average_states,
+    equalize,
+    own_rows,
+    replicas_of,
+)
 from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.ops.shape.joining import concat
@@ -81,6 +88,7 @@ class Trainer(Steps):
         checked = validation_data, validation_batch_size or batch_size, validation_steps
         self.stop_training = False
         position = self.__dict__["_place_in_fit"] = Position(data, initial_epoch)
+        position.is_distributed = getattr(x, "is_distributed", False)
         hooks.on_train_begin({})  # may set the position
         source = None if steps_per_epoch is None else position.steps
         results: Logs = {}
@@ -130,8 +138,12 @@ class Trainer(Steps):
         logs: Logs = position.logs if count else {}
         left = None if most is None else most - count
         state["_skips_results"] = skips = self._may_skip_results(hooks)
+        is_replicated = replicas_of(self.optimizer) > 1
+        divides = is_replicated and not position.is_distributed
         try:
             for group in executions(steps, self.steps_per_execution, left):
+                if divides:
+                    group = [own_rows(batch) for batch in group]
                 if not position.taken:
                     self._make_ready(group[0])
                 state["_under_way"] = group
@@ -144,6 +156,10 @@ class Trainer(Steps):
                     break
         finally:
             state["_skips_results"] = False
+        if is_replicated and count:
+            add_metrics(self.metrics)
+            average_states(self.non_trainable_variables)  # type: ignore[attr-defined]
+            return self.get_metrics_result(), count
         return self.get_metrics_result() if skips and count else logs, count
 
     def _may_skip_results(self, hooks: Any) -> bool:
@@ -159,6 +175,8 @@ class Trainer(Steps):
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if getattr(optimizer, "_has_own_step", False):
             optimizer._prepare(self.trainable_variables)  # type: ignore[attr-defined]
+        if replicas_of(optimizer) > 1:
+            equalize(self.variables)  # type: ignore[attr-defined]
 
     def _validate(self, hooks: Any, data: Any, size: int | None, steps: int | None) -> Logs:
         if isinstance(data, list) and not any(isinstance(one, list | tuple) for one in data):

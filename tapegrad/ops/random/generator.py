@@ -234,6 +234,15 @@ def get_global_generator() -> Generator:
     return _globals.generator
 
 
+def seed_if_unused(seed: int) -> None:
+    """Seed the global generator unless a program has seeded or used it.
+
+    >>> seed_if_unused(3)
+    """
+    if _globals.generator is None:
+        set_global_generator(Generator.from_seed(seed))
+
+
 def set_global_generator(generator: Generator) -> None:
     """Set the generator of the functions that do not take one.
 

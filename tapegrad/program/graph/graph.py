@@ -152,6 +152,11 @@ class Graph:
         return (*self.outputs, *self.written.values())
 
 
+def communicates(graph: Graph) -> bool:
+    """Whether other processes take part in a call."""
+    return any(call.primitive.communicates for call in graph.calls)
+
+
 def inner_programs(graph: Graph) -> list[InnerProgram]:
     """Return the programs that are parameters of calls."""
     params = [value for call in graph.calls for value in call.params.values()]

@@ -1,0 +1,164 @@
+"""Collective calls on NumPy arrays through MPI (mpi4py).
+
+Each call is non-blocking and is tested until it is done. A process that waits for another one can
+therefore still be stopped by the control channel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapegrad.core.backend.communication import Peers, World
+from tapegrad.errors import BackendUnavailableError, DTypeError
+
+SPINS = 50
+"""How often a request is tested before the process sleeps between two tests."""
+
+LONGEST_NAP = 2e-4
+"""The most seconds between two tests of a request."""
+
+WIDER = {"float16": np.float32, "bfloat16": np.float32}
+"""Dtypes that MPI cannot add, and those in which it adds them instead."""
+
+
+class Mpi:
+    """Communication of NumPy arrays; a capability of the backend."""
+
+    def connect(self, world: World) -> MpiCommunicator:
+        return MpiCommunicator(world, _import_mpi(world))
+
+
+def _import_mpi(world: World) -> Any:
+    """Import mpi4py, which joins the processes, and check that it has found all of them."""
+    try:
+        from mpi4py import MPI  # joins the processes when it is imported
+    except (ImportError, RuntimeError) as error:
+        raise BackendUnavailableError(
+            "Arrays on the CPU are exchanged through MPI, which needs mpi4py and an MPI library. "
+            f"Run: pip install mpi4py mpich. The import failed with: {error}"
+        ) from error
+    found = MPI.COMM_WORLD.Get_size()
+    if found != world.size:
+        library = MPI.Get_library_version().split("\n")[0].strip()
+        raise BackendUnavailableError(
+            f"There are {world.size} processes, but MPI ({library}) has found {found}. "
+            f"Start them with its own launcher: mpiexec -n {world.size} python train.py; or "
+            "install mpich, which needs none."
+        )
+    return MPI
+
+
+class MpiCommunicator:
+    """Collective calls of all processes of a world."""
+
+    def __init__(self, world: World, mpi: Any) -> None:
+        self._mpi = mpi
+        self._world = world
+        self._comm = mpi.COMM_WORLD.Dup()
+        self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
+        self._abandoned: list[Any] = []
+        """Buffers of calls that did not end: MPI may still write to them."""
+
+    def all_reduce(self, x: Any, op: str) -> Any:
+        given = _to_reduce(x, op)
+        result = np.empty_like(given)
+        request = self._comm.Iallreduce(given, result, self._ops[op])
+        self._finish(f"all_reduce({op})", x, [request], given, result)
+        return result.astype(x.dtype, copy=False)
+
+    def reduce_scatter(self, x: Any) -> Any:
+        given = _to_reduce(x, "sum")
+        result = np.empty(given.shape[1:], given.dtype)
+        request = self._comm.Ireduce_scatter_block(given, result, self._mpi.SUM)
+        self._finish("reduce_scatter", x, [request], given, result)
+        return result.astype(x.dtype, copy=False)
+
+    def all_gather(self, x: Any) -> Any:
+        given = _contiguous(x)
+        result = np.empty((self._world.size, *given.shape), given.dtype)
+        request = self._comm.Iallgather(_bytes(given), _bytes(result))
+        self._finish("all_gather", x, [request], given, result)
+        return result
+
+    def broadcast(self, x: Any, root: int) -> Any:
+        result = np.array(x, order="C", copy=True)
+        request = self._comm.Ibcast(_bytes(result), root)
+        self._finish(f"broadcast(from {root})", x, [request], result)
+        return result
+
+    def all_to_all(self, x: Any) -> Any:
+        given = _contiguous(x)
+        result = np.empty_like(given)
+        request = self._comm.Ialltoall(_bytes(given), _bytes(result))
+        self._finish("all_to_all", x, [request], given, result)
+        return result
+
+    def send(self, x: Any, to: int) -> None:
+        given = np.array(x, order="C", copy=True)
+        # Not waited for: the receiver may first send something to this process.
+        self._abandoned = [held for held in self._abandoned if not held[0].Test()]
+        self._abandoned.append((self._comm.Isend(_bytes(given), to), given))
+
+    def recv(self, like: Any, source: int) -> Any:
+        result = np.empty(like.shape, like.dtype)
+        self._finish(None, like, [self._comm.Irecv(_bytes(result), source)], result)
+        return result
+
+    def barrier(self) -> None:
+        self._finish("barrier", None, [self._comm.Ibarrier()])
+
+    def close(self) -> None:
+        self._comm.Free()
+        # Now, because the control channel, which MPI may need for it, ends with the interpreter.
+        self._mpi.Finalize()
+
+    def _finish(self, call: str | None, x: Any, requests: Sequence[Any], *buffers: Any) -> None:
+        """Wait until requests are done, or raise if a process fails meanwhile.
+
+        Calls of all processes have a name, so that the processes can compare them.
+        """
+        peers: Peers = self._world.peers  # type: ignore[assignment]  # worlds of several have it
+        peers.begin(None if call is None else call + _described(x))
+        tests, nap = 0, 2e-5
+        try:
+            while not self._mpi.Request.Testall(requests):
+                tests += 1
+                if tests > SPINS:
+                    peers.poll()
+                    time.sleep(nap)
+                    nap = min(2 * nap, LONGEST_NAP)
+        except BaseException:
+            self._abandoned.extend((request, buffers) for request in requests)
+            raise
+        finally:
+            peers.end()
+
+
+def _contiguous(x: Any) -> np.ndarray:
+    """Return an array in C order; unlike `ascontiguousarray`, this keeps arrays without axes."""
+    return np.asarray(x, order="C")
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the memory of an array, for calls that only move it."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _to_reduce(x: Any, op: str) -> np.ndarray:
+    """Return an array of a dtype that MPI can add or compare."""
+    name, kind = x.dtype.name, x.dtype.kind
+    if name in WIDER:
+        return np.asarray(x, order="C").astype(WIDER[name])
+    if kind == "b" and op != "sum":
+        return _contiguous(x).astype(np.uint8)
+    if kind not in ("iufc" if op == "sum" else "iuf"):
+        raise DTypeError(f"all_reduce cannot compute the {op} of {name} arrays. Cast them first.")
+    return _contiguous(x)
+
+
+def _described(x: Any) -> str:
+    return "" if x is None else f" {x.dtype.name}{list(x.shape)}"

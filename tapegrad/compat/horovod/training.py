@@ -1,0 +1,112 @@
+"""Horovod's tape and optimizer, which average gradients over all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tapegrad.compat.horovod.exchange import Average, Compression, Sum
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values import nest
+from tapegrad.core.world import current_world
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.collective.replicas import sum_over_processes
+
+
+class DistributedGradientTape:
+    """A tape whose gradients are averaged over all processes.
+
+    >>> import tapegrad
+    >>> x = tapegrad.Variable(3.0)
+    >>> with tapegrad.GradientTape() as tape:
+    ...     y = x * x
+    >>> float(DistributedGradientTape(tape).gradient(y, x))  # of one process
+    6.0
+    """
+
+    def __init__(
+        self,
+        gradtape: Any,
+        device_dense: str = "",
+        device_sparse: str = "",
+        compression: Any = Compression.none,
+        sparse_as_dense: bool = True,
+        op: Any = Average,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+    ) -> None:
+        self._tape, self._compression, self._op = gradtape, compression, _checked_op(op)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)
+
+    def __enter__(self) -> DistributedGradientTape:
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._tape.__exit__(*error)
+
+    def gradient(self, target: Any, sources: Any, output_gradients: Any = None, **more: Any) -> Any:
+        """Return the gradients of `tape.gradient`, averaged over all processes."""
+        found = self._tape.gradient(target, sources, output_gradients, **more)
+        flat = exchanged(nest.flatten(found), self._compression, self._op)
+        return nest.pack_sequence_as(found, flat)
+
+
+def exchanged(gradients: Sequence[Any], compression: Any, op: str) -> list[Any]:
+    """Return the sums or means of gradients over all processes; None stays None."""
+    found = [*gradients]
+    places = [place for place, gradient in enumerate(found) if gradient is not None]
+    packed = [compression.compress(as_operand(found[place])) for place in places]
+    totals = sum_over_processes([tensor for tensor, _ in packed])
+    size = current_world().size
+    for place, total, (_, context) in zip(places, totals, packed):
+        total = compression.decompress(total, context)
+        found[place] = total / size if op == Average else total
+    return found
+
+
+def DistributedOptimizer(  # noqa: N802 - Horovod's name
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = True,
+    gradient_predivide_factor: float = 1.0,
+    op: Any = Average,
+    num_groups: int = 0,
+) -> Any:
+    """Let an optimizer average gradients over all processes before each step, and return it.
+
+    >>> import tapegrad
+    >>> optimizer = DistributedOptimizer(tapegrad.keras.optimizers.SGD(0.5))
+    >>> w = tapegrad.Variable(1.0)
+    >>> step = optimizer.apply_gradients([(tapegrad.constant(1.0), w)])
+    >>> float(w)
+    0.5
+    """
+    kind: Any = type(optimizer)
+    optimizer.__class__ = _averaging(kind, compression, _checked_op(op))
+    return optimizer
+
+
+@cache
+def _averaging(kind: Any, compression: Any, op: str) -> type:
+    """Return the class of an optimizer that exchanges gradients first."""
+
+    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        pairs = [*grads_and_vars]
+        totals = exchanged([gradient for gradient, _ in pairs], compression, op)
+        together = list(zip(totals, [variable for _, variable in pairs]))
+        return kind.apply_gradients(self, together, *args, **kwargs)
+
+    return type(kind.__name__, (kind,), {"apply_gradients": apply_gradients})
+
+
+def _checked_op(op: Any) -> str:
+    if op not in (Average, Sum):
+        raise ArgumentError(f"op of gradients must be Average or Sum. Got {op!r}.")
+    return str(op)

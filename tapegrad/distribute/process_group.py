@@ -1,0 +1,138 @@
+"""Join the processes that a launcher has started: `init`, `rank`, `size`, `local_rank`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tapegrad.core.backend.communication import World
+from tapegrad.core.values.device import list_devices, reset_default_device
+from tapegrad.core.world import close_communicators, communicator_of, current_world, enter_world
+from tapegrad.distribute.environment import Address, Place, find_place
+from tapegrad.errors import AbortedError, ArgumentError, BackendUnavailableError
+from tapegrad.program.record.effects import act
+
+TIMEOUT = 600.0
+"""Seconds that a process waits in a collective call before it asks who is late."""
+
+
+def init(timeout: float | None = None) -> None:
+    """Join the other processes of this program; without a launcher, this process is alone.
+
+    The ranks come from `tapegrad run`, torchrun, mpiexec, srun or TF_CONFIG. A process on a machine
+    with several GPUs gets the one of its local rank. `timeout` are the seconds for which it waits
+    in a collective call before the program ends with the names of the processes that are late.
+    Further calls do nothing.
+
+    >>> init()
+    >>> rank(), size()
+    (0, 1)
+    """
+    seconds = float(os.environ.get("TAPEGRAD_TIMEOUT", TIMEOUT)) if timeout is None else timeout
+    if not seconds > 0:
+        raise ArgumentError(f"timeout must be a positive number of seconds. Got {timeout!r}.")
+    if current_world().size > 1:
+        return
+    place = find_place(os.environ)
+    if place.size > 1:
+        _join(place, seconds)
+
+
+def rank() -> int:
+    """Return the number of this process, from 0 to `size() - 1`.
+
+    >>> rank()
+    0
+    """
+    return current_world().rank
+
+
+def size() -> int:
+    """Return the number of processes.
+
+    >>> size()
+    1
+    """
+    return current_world().size
+
+
+def local_rank() -> int:
+    """Return the number of this process among those of its machine.
+
+    >>> local_rank()
+    0
+    """
+    return current_world().local_rank
+
+
+def barrier() -> None:
+    """Wait until all processes have called it; a recorded function waits on each call.
+
+    >>> barrier()
+    """
+    act(_wait, [], "barrier()")
+
+
+def _wait(values: Sequence[Any]) -> None:
+    import numpy as np  # few programs need a barrier
+
+    communicator_of(np.ndarray).barrier()
+
+
+def _join(place: Place, timeout: float) -> None:
+    # A process that is alone needs no control channel.
+    from tapegrad.control.hub import start_process  # imports asyncio
+    from tapegrad.control.member import Control, connect  # likewise
+
+    port = None
+    if place.rank == 0 and not place.hub_is_running:
+        port = start_process(place.size, place.hub[1] if place.hub else 0)
+    address = place.hub or _announced(place, port)
+    if not place.has_mpi:
+        # MPI reads these when it is imported. The connection stays open for it.
+        connection = connect(address).detach()
+        os.environ.update(
+            PMI_FD=str(connection), PMI_RANK=str(place.rank), PMI_SIZE=str(place.size)
+        )
+    control = Control(address, place.rank, timeout)
+    enter_world(World(place.rank, place.size, place.local_rank, place.local_size, control))
+    _choose_device(place)
+    atexit.register(_leave, control)
+
+
+def _announced(place: Place, port: int | None) -> Address:
+    """Return the address of the hub that rank 0 has started; MPI tells it to the others."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise BackendUnavailableError(
+            f"A program that {place.launcher} starts needs mpi4py, which could not be imported: "
+            f"{error}. Run: pip install mpi4py; or start the program with `tapegrad run` or "
+            "torchrun."
+        ) from error
+    host, found = MPI.COMM_WORLD.bcast((socket.gethostname(), port), 0)
+    return ("127.0.0.1" if host == socket.gethostname() else host), found
+
+
+def _choose_device(place: Place) -> None:
+    """Let each process of a machine use another GPU by default, unless the user has chosen one."""
+    gpu = f"cuda:{place.local_rank}"
+    if "TAPEGRAD_DEVICE" not in os.environ and gpu in list_devices():
+        os.environ["TAPEGRAD_DEVICE"] = gpu
+        reset_default_device()
+
+
+def _leave(control: Any) -> None:
+    """End communication at the exit of the process, which waits for the others."""
+    if not control.has_failed:
+        try:
+            control.wait_for_end()
+            close_communicators()
+        except AbortedError as error:
+            sys.stderr.write(f"tapegrad: {error}\n")
+    control.leave()
+    enter_world(World())
