@@ -1,0 +1,137 @@
+"""Judge a mutant: the tests that run it, the quickest first, in a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant
+from tests.mutation.probes import copy_tree, environment
+
+STAGES = ((24, 5.0), (200, 40.0))
+"""How many tests judge a mutant at most, and for how many seconds; then how many more."""
+
+START_SECONDS = 90.0
+"""For the start of a process and the collection of tests, on a machine with other work."""
+
+OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "-rfE")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tests said about a mutant."""
+
+    kind: str
+    """"caught", "time" (caught because the tests did not end), "survived" or "not run"."""
+    by: str
+    """The test that failed first."""
+    tests: int
+    seconds: float
+
+
+def stages(tests: Sequence[str], seconds: Mapping[str, float]) -> list[list[str]]:
+    """Divide tests into a quick first stage and a longer second one; leave out the rest.
+
+    >>> stages(["a", "b", "c"], {"a": 4.0, "b": 3.0, "c": 2.0})
+    [['a', 'b'], ['c']]
+    """
+    found, rest = [], list(tests)
+    for most, limit in STAGES:
+        taken: list[str] = []
+        spent = 0.0
+        while rest and len(taken) < most and spent < limit:
+            taken.append(rest.pop(0))
+            spent += seconds[taken[-1]]
+        if taken:
+            found.append(taken)
+    return found
+
+
+class Judge:
+    """A copy of the tree in which one mutant at a time is tested."""
+
+    def __init__(self, root: Path, folder: Path, cache: Path, seed: int) -> None:
+        self.folder, self.cache, self.seed = folder, cache, seed
+        copy_tree(root, folder)
+        # Python trusts compiled code of a file with the same time and size: no time comes twice.
+        self.times = int(time.time()) + 10
+
+    def judge(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> Verdict:
+        """Test a mutant with tests in this order, and restore the file."""
+        path = self.folder / mutant.file
+        source = path.read_bytes()
+        began, count = time.monotonic(), 0
+        kind, by = "not run", ""
+        try:
+            self._write(path, mutant.applied(source))
+            for stage in stages(tests, seconds):
+                count += len(stage)
+                limit = START_SECONDS + 10 * sum(seconds[test] for test in stage)
+                kind, by = self.outcome(stage, limit)
+                if kind != "survived":
+                    break
+        finally:
+            self._write(path, source)
+        return Verdict(kind, by, count, round(time.monotonic() - began, 1))
+
+    def _write(self, path: Path, source: bytes) -> None:
+        self.times += 2
+        path.write_bytes(source)
+        os.utime(path, (self.times, self.times))
+
+    def outcome(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        """Run tests until one fails; return the kind of the verdict and the test that failed."""
+        (self.folder / "tests.txt").write_text("\n".join(tests), "utf-8")
+        cache = self.folder / "loops"
+        shutil.rmtree(cache, ignore_errors=True)
+        # Links, because a mutant may spoil the files that it writes.
+        shutil.copytree(self.cache, cache, copy_function=os.link)
+        variables = {"HYPOTHESIS_STORAGE_DIRECTORY": str(cache), "TAPEGRAD_SEED": str(self.seed)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *OPTIONS, "@tests.txt"],
+            cwd=self.folder,
+            env={**environment(self.folder, cache), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return "time", ""
+        finally:
+            end_group(process.pid)
+            process.wait()
+        return verdict_of(process.returncode, output.decode("utf-8", "replace"))
+
+
+def end_group(process: int) -> None:
+    """End a process and those that it started, if some still run."""
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def verdict_of(code: int, output: str) -> tuple[str, str]:
+    """Return the verdict and the test that failed, from what pytest returned and printed.
+
+    >>> verdict_of(1, "FAILED tests/api/test_x.py::test_y[a b] - assert 1 == 2")
+    ('caught', 'tests/api/test_x.py::test_y[a b]')
+    >>> verdict_of(0, "3 passed")
+    ('survived', '')
+    """
+    if code in (0, 5):
+        return "survived", ""
+    if code == 4 and "not found: " in output and "ImportError" not in output:
+        return "unknown", "The tests have other names than before."
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.*?\.py(?:::.*?)?)(?: - .*)?$", output, re.M)
+    return "caught", found[1] if found else f"pytest ended with {code}"

@@ -1,0 +1,115 @@
+"""Mutation score: put small faults into the product and count those that the tests notice.
+
+    python -m tests.mutation.run --seed 1 --count 500
+    python -m tests.mutation.run --seed 1 --count 500 --seconds 3600    # and go on another time
+    python -m tests.mutation.run --seed 1 --count 500 --again           # judge the survivors anew
+    python -m tests.mutation.run --again --tests tests/api/test_new.py  # with a test file first
+
+First all tests run once in a copy of the tree whose expressions report themselves; so it is known
+which tests run which mutant. Then each mutant is put into another copy, and the tests that run it
+judge it, the quickest first. `ci/mutants.json` has the verdicts. A mutant that is in it is not
+judged again, so a run that was stopped goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.mutation import record
+from tests.mutation.judge import Judge
+from tests.mutation.mutants import Mutant, chosen, packages
+from tests.mutation.probes import Coverage, Probes, environment
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = ROOT / "ci" / "mutants.json"
+
+FOLDERS = ("api", "compat", "compatibility", "data", "derivatives", "keras", "numpy", "program",
+           "rules", "scipy", "text")  # fmt: skip
+"""The tests that judge; the others read the tree as text or try random programs for a time."""
+
+
+PROBED = 1200
+"""How many mutants of a seed the run that finds the tests looks at."""
+
+
+def covered(work: Path, seed: int, processes: int) -> tuple[Probes, Coverage]:
+    """Return which tests run which mutants of a seed; `work` keeps it for another run."""
+    tree, hits, done = work / "probed", work / "hits", work / "probes.json"
+    if not done.exists():
+        mutants = [mutant for _, mutant in chosen(ROOT, seed)[:PROBED]]
+        files = [str(path.relative_to(ROOT)) for paths in packages(ROOT).values() for path in paths]
+        probes = Probes.of(mutants, files, ROOT)
+        probes.write(mutants, ROOT, tree)
+        hits.mkdir(parents=True, exist_ok=True)
+        options = ["-q", "-p", "sitecustomize", "-p", "no:cacheprovider", "--tb=line"]
+        options += ["-n", str(processes)] if processes > 1 else ["-p", "no:xdist"]
+        found = {**environment(tree, work / "cache"), "MUTATION_HITS": str(hits)}
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *[f"tests/{name}" for name in FOLDERS]],
+            cwd=tree,
+            env={**found, "TAPEGRAD_SEED": str(seed)},
+            stdout=sys.stderr,
+            check=False,
+        )
+        probes.save(done)
+    return Probes.load(done), Coverage.read(hits)
+
+
+def judged(
+    mutants: Iterable[tuple[str, Mutant]], work: Path, seed: int, processes: int, first: list[str]
+) -> Iterator[record.Row]:
+    """Judge mutants of a seed, with the tests `first` before those that run a mutant."""
+    probes, coverage = covered(work, seed, processes)
+    seconds = {**dict.fromkeys(first, 0.0), **coverage.seconds}
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        judge = Judge(ROOT, Path(folder), work / "cache", seed)
+        for package, mutant in mutants:
+            tests = [*first, *probes.tests_of(mutant, coverage)]
+            found = judge.judge(mutant, tests, seconds)
+            yield record.Row(
+                name=mutant.name, package=package, line=mutant.line, seed=seed,
+                verdict=found.kind, by=found.by, tests=found.tests, seconds=found.seconds,
+            )  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judge as the arguments say, and print the counts of the record."""
+    parser = argparse.ArgumentParser(description="Count the small faults that the tests notice.")
+    parser.add_argument("--seed", type=int, default=1, help="which mutants")
+    parser.add_argument("--count", type=int, default=500, help="how many")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after these")
+    parser.add_argument("--again", action="store_true", help="judge survivors anew")
+    parser.add_argument("--tests", nargs="*", default=[], help="test files that judge first")
+    parser.add_argument("--processes", type=int, default=1, help="of the run that finds the tests")
+    parser.add_argument("--work", type=Path, default=ROOT / ".cache" / "mutation")
+    given = parser.parse_args(arguments)
+    known = record.read(RECORD)
+    done = {name for name, row in known.items() if not (given.again and row.is_survivor)}
+    mutants = chosen(ROOT, given.seed)[: given.count]
+    wanted = [(package, mutant) for package, mutant in mutants if mutant.name not in done]
+    work = given.work / f"seed{given.seed}"
+    work.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + given.seconds
+    for row in judged(wanted, work, given.seed, given.processes, given.tests) if wanted else ():
+        known[row.name] = row
+        record.write(RECORD, known.values())
+        name = " ".join(row.name.split())
+        sys.stderr.write(f"{row.verdict} {row.seconds} s, {row.tests} tests: {name} {row.by}\n")
+        sys.stderr.flush()
+        if time.monotonic() > end:
+            break
+    counts = record.counts(known.values())
+    notes = record.notes(known.values())
+    sys.stdout.write(json.dumps({**counts, "faults": counts["survived"], "notes": notes}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
