@@ -9,9 +9,9 @@ one reads the checkpoint; one segment in ten is run twice and must give the same
 segment the memory of the process, the blocks that Python holds, the open files and the threads are
 measured; the last third of the measurements is compared with the third before.
 
-`tracemalloc` watches the last tenth of the segments, in pairs: what the first of a pair leaves behind
-may not grow in the second. It makes steps four times as slow, and its tables divide the memory of the
-process into small pieces, which then grows. So nothing is measured any more while it runs.
+`tracemalloc` watches the last tenth of the segments, in pairs: what the first of a pair leaves
+behind may not grow in the second. It makes steps four times as slow, and its tables divide the
+memory of the process into small pieces, so that it grows. Nothing is measured while it runs.
 """
 
 from __future__ import annotations
