@@ -7,22 +7,20 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant
-from tests.mutation.probes import copy_tree, environment
+from tests.mutation.probes import copy_tree
+from tests.mutation.suites import Suite
 
 STAGES = ((24, 5.0), (200, 40.0))
 """How many tests judge a mutant at most, and for how many seconds; then how many more."""
 
 START_SECONDS = 90.0
 """For the start of a process and the collection of tests, on a machine with other work."""
-
-OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "-rfE")
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,8 @@ def stages(tests: Sequence[str], seconds: Mapping[str, float]) -> list[list[str]
 class Judge:
     """A copy of the tree in which one mutant at a time is tested."""
 
-    def __init__(self, root: Path, folder: Path, cache: Path, seed: int) -> None:
-        self.folder, self.cache, self.seed = folder, cache, seed
+    def __init__(self, root: Path, folder: Path, cache: Path, suite: Suite, seed: int) -> None:
+        self.folder, self.cache, self.suite, self.seed = folder, cache, suite, seed
         copy_tree(root, folder)
         # Python trusts compiled code of a file with the same time and size: no time comes twice.
         self.times = int(time.time()) + 10
@@ -89,16 +87,17 @@ class Judge:
 
     def outcome(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
         """Run tests until one fails; return the kind of the verdict and the test that failed."""
-        (self.folder / "tests.txt").write_text("\n".join(tests), "utf-8")
+        names = self.folder / "tests.txt"
+        names.write_text("\n".join(tests), "utf-8")
         cache = self.folder / "loops"
         shutil.rmtree(cache, ignore_errors=True)
         # Links, because a mutant may spoil the files that it writes.
         shutil.copytree(self.cache, cache, copy_function=os.link)
-        variables = {"HYPOTHESIS_STORAGE_DIRECTORY": str(cache), "TAPEGRAD_SEED": str(self.seed)}
+        found = self.suite.environment(self.folder, cache, self.seed)
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *OPTIONS, "@tests.txt"],
-            cwd=self.folder,
-            env={**environment(self.folder, cache), **variables},
+            self.suite.command("-x", "-rfE", f"@{names}"),
+            cwd=self.suite.place(self.folder),
+            env={**found, "HYPOTHESIS_STORAGE_DIRECTORY": str(cache)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -133,5 +132,5 @@ def verdict_of(code: int, output: str) -> tuple[str, str]:
         return "survived", ""
     if code == 4 and "not found: " in output and "ImportError" not in output:
         return "unknown", "The tests have other names than before."
-    found = re.search(r"^(?:FAILED|ERROR) (tests/.*?\.py(?:::.*?)?)(?: - .*)?$", output, re.M)
+    found = re.search(r"^(?:FAILED|ERROR) (\S*?\.py(?:::.*?)?)(?: - .*)?$", output, re.M)
     return "caught", found[1] if found else f"pytest ended with {code}"

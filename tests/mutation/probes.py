@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -211,17 +210,3 @@ def in_turns(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
         files[test.partition("::")[0]].append(test)
     places = {test: at for ordered in files.values() for at, test in enumerate(ordered)}
     return sorted(places, key=lambda test: (places[test], seconds[test], test))
-
-
-def environment(folder: Path, cache: Path) -> dict[str, str]:
-    """Return the environment of tests of a copy of the tree."""
-    roots = [folder, folder / "backends", folder / "benchmarks"]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, roots)),
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "TAPEGRAD_CACHE": str(cache),
-        "TAPEGRAD_WAIT": "1",
-    }

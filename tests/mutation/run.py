@@ -9,6 +9,9 @@ First all tests run once in a copy of the tree whose expressions report themselv
 which tests run which mutant. Then each mutant is put into another copy, and the tests that run it
 judge it, the quickest first. `ci/mutants.json` has the verdicts. A mutant that is in it is not
 judged again, so a run that was stopped goes on where it ended.
+
+A tenth of Keras' own tests judges the mutants of its backend, if `--keras` names a Python that has
+Keras (ci/keras.sh makes one); otherwise they are left out.
 """
 
 from __future__ import annotations
@@ -19,27 +22,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.mutation import record
 from tests.mutation.judge import Judge
 from tests.mutation.mutants import Mutant, chosen, packages
-from tests.mutation.probes import Coverage, Probes, environment
+from tests.mutation.probes import Coverage, Probes
+from tests.mutation.suites import Suite, judges, keras, project
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "ci" / "mutants.json"
-
-FOLDERS = ("api", "compat", "compatibility", "data", "derivatives", "keras", "numpy", "program",
-           "rules", "scipy", "text")  # fmt: skip
-"""The tests that judge; the others read the tree as text or try random programs for a time."""
-
 
 PROBED = 1200
 """How many mutants of a seed the run that finds the tests looks at."""
 
 
-def covered(work: Path, seed: int, processes: int) -> tuple[Probes, Coverage]:
+def covered(work: Path, suite: Suite, seed: int, processes: int) -> tuple[Probes, Coverage]:
     """Return which tests run which mutants of a seed; `work` keeps it for another run."""
     tree, hits, done = work / "probed", work / "hits", work / "probes.json"
     if not done.exists():
@@ -48,13 +47,11 @@ def covered(work: Path, seed: int, processes: int) -> tuple[Probes, Coverage]:
         probes = Probes.of(mutants, files, ROOT)
         probes.write(mutants, ROOT, tree)
         hits.mkdir(parents=True, exist_ok=True)
-        options = ["-q", "-p", "sitecustomize", "-p", "no:cacheprovider", "--tb=line"]
-        options += ["-n", str(processes)] if processes > 1 else ["-p", "no:xdist"]
-        found = {**environment(tree, work / "cache"), "MUTATION_HITS": str(hits)}
+        parallel = ["-n", str(processes)] if processes > 1 else ["-p", "no:xdist"]
         subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *[f"tests/{name}" for name in FOLDERS]],
-            cwd=tree,
-            env={**found, "TAPEGRAD_SEED": str(seed)},
+            suite.command("-p", "sitecustomize", *parallel, *suite.tests),
+            cwd=suite.place(tree),
+            env={**suite.environment(tree, work / "cache", seed), "MUTATION_HITS": str(hits)},
             stdout=sys.stderr,
             check=False,
         )
@@ -63,13 +60,16 @@ def covered(work: Path, seed: int, processes: int) -> tuple[Probes, Coverage]:
 
 
 def judged(
-    mutants: Iterable[tuple[str, Mutant]], work: Path, seed: int, processes: int, first: list[str]
-) -> Iterator[record.Row]:
+    mutants: Iterable[tuple[str, Mutant]], work: Path, suite: Suite, seed: int,
+    processes: int, first: Sequence[str],
+) -> Iterator[record.Row]:  # fmt: skip
     """Judge mutants of a seed, with the tests `first` before those that run a mutant."""
-    probes, coverage = covered(work, seed, processes)
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "cache").mkdir(exist_ok=True)
+    probes, coverage = covered(work, suite, seed, processes)
     seconds = {**dict.fromkeys(first, 0.0), **coverage.seconds}
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        judge = Judge(ROOT, Path(folder), work / "cache", seed)
+        judge = Judge(ROOT, Path(folder), work / "cache", suite, seed)
         for package, mutant in mutants:
             tests = [*first, *probes.tests_of(mutant, coverage)]
             found = judge.judge(mutant, tests, seconds)
@@ -88,23 +88,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="judge survivors anew")
     parser.add_argument("--tests", nargs="*", default=[], help="test files that judge first")
     parser.add_argument("--processes", type=int, default=1, help="of the run that finds the tests")
+    parser.add_argument("--keras", default="", help="a Python with Keras, which judges its backend")
     parser.add_argument("--work", type=Path, default=ROOT / ".cache" / "mutation")
     given = parser.parse_args(arguments)
     known = record.read(RECORD)
     done = {name for name, row in known.items() if not (given.again and row.is_survivor)}
     mutants = chosen(ROOT, given.seed)[: given.count]
-    wanted = [(package, mutant) for package, mutant in mutants if mutant.name not in done]
-    work = given.work / f"seed{given.seed}"
-    work.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + given.seconds
-    for row in judged(wanted, work, given.seed, given.processes, given.tests) if wanted else ():
-        known[row.name] = row
-        record.write(RECORD, known.values())
-        name = " ".join(row.name.split())
-        sys.stderr.write(f"{row.verdict} {row.seconds} s, {row.tests} tests: {name} {row.by}\n")
-        sys.stderr.flush()
-        if time.monotonic() > end:
-            break
+    suites = [project(), *([keras(given.keras, given.seed % 10)] if given.keras else [])]
+    for suite in suites:
+        wanted = [
+            (package, mutant)
+            for package, mutant in mutants
+            if mutant.name not in done and judges(package, suites) is suite
+        ]
+        work = given.work / f"{suite.name}{given.seed}"
+        first = given.tests if suite.name == "project" else []
+        found = judged(wanted, work, suite, given.seed, given.processes, first)
+        for row in found if wanted else ():
+            known[row.name] = row
+            record.write(RECORD, known.values())
+            name = " ".join(row.name.split())
+            sys.stderr.write(f"{row.verdict} {row.seconds} s, {row.tests} tests: {name} {row.by}\n")
+            sys.stderr.flush()
+            if time.monotonic() > end:
+                break
     counts = record.counts(known.values())
     notes = record.notes(known.values())
     sys.stdout.write(json.dumps({**counts, "faults": counts["survived"], "notes": notes}) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.mutation.mutants import chosen, mutants_of
 from tests.mutation.probes import Coverage, Probes, entries, in_turns, probed
 from tests.mutation.reasons import EQUIVALENT
 from tests.mutation.run import RECORD
+from tests.mutation.suites import KERAS, judges, project
 
 SOURCE = '''\
 """Words 1 + 1 are not changed."""
@@ -115,11 +115,12 @@ def test_a_fault_is_caught_by_the_test_that_runs_it(
     found = [mutant for _, mutant in mutants]
     written = Probes.of(found, [found[0].file], root)
     written.write(found, root, tree)
-    environment = {**probes.environment(tree, cache), "MUTATION_HITS": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "sitecustomize", TEST]
+    suite = project()
+    environment = {**suite.environment(tree, cache, seed=1), "MUTATION_HITS": str(tmp_path)}
+    command = suite.command("-p", "sitecustomize", TEST)
     subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
     coverage = Coverage.read(tmp_path)
-    judge = Judge(root, tmp_path / "judged", cache, seed=1)
+    judge = Judge(root, tmp_path / "judged", cache, suite, seed=1)
     sums = next(mutant for mutant in found if mutant.what == "operator")
 
     tests = written.tests_of(sums, coverage)
@@ -237,3 +238,10 @@ def test_the_first_mutants_are_from_all_packages_and_keep_their_order(tmp_path: 
     kept = [mutant.name for _, mutant in first if mutant.name in names]
     assert kept == [name for name in names if name in kept]
     assert [mutant.name for _, mutant in chosen(tmp_path, seed=2)] != names
+
+
+def test_keras_own_tests_judge_its_backend_alone() -> None:
+    suites = [project()]
+
+    assert judges("tapegrad/core", suites) is suites[0]
+    assert judges(KERAS, suites) is None
