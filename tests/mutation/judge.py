@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tests.mutation.forks import PLAN, TREE, VERDICTS, Task, write_tasks
 from tests.mutation.mutants import Mutant
 from tests.mutation.probes import copy_tree
-from tests.mutation.suites import Suite
+from tests.mutation.suites import Suite, end_group
 
-STAGES = ((24, 5.0), (200, 40.0))
+STAGES = ((12, 5.0), (150, 40.0))
 """How many tests judge a mutant at most, and for how many seconds; then how many more."""
+
+QUICK = ((80, 10.0),)
+"""The same for a fork, which needs no imports."""
 
 START_SECONDS = 90.0
 """For the start of a process and the collection of tests, on a machine with other work."""
@@ -35,14 +40,18 @@ class Verdict:
     seconds: float
 
 
-def stages(tests: Sequence[str], seconds: Mapping[str, float]) -> list[list[str]]:
+def stages(
+    tests: Sequence[str],
+    seconds: Mapping[str, float],
+    limits: Sequence[tuple[int, float]] = STAGES,
+) -> list[list[str]]:
     """Divide tests into a quick first stage and a longer second one; leave out the rest.
 
     >>> stages(["a", "b", "c"], {"a": 4.0, "b": 3.0, "c": 2.0})
     [['a', 'b'], ['c']]
     """
     found, rest = [], list(tests)
-    for most, limit in STAGES:
+    for most, limit in limits:
         taken: list[str] = []
         spent = 0.0
         while rest and len(taken) < most and spent < limit:
@@ -80,6 +89,58 @@ class Judge:
             self._write(path, source)
         return Verdict(kind, by, count, round(time.monotonic() - began, 1))
 
+    def quick(
+        self, mutants: Sequence[tuple[Mutant, Sequence[str]]], seconds: Mapping[str, float]
+    ) -> Iterator[tuple[Mutant, Verdict]]:
+        """Judge mutants with their tests in forks of one process; yield those that are caught."""
+        tasks: list[Task] = []
+        files: set[str] = set()
+        for mutant, tests in mutants:
+            if tests and not mutant.is_imported:
+                (taken,) = stages(tests, seconds, QUICK)
+                limit = START_SECONDS + 10 * sum(seconds[test] for test in taken)
+                place = (mutant.file, mutant.start, mutant.end, mutant.new)
+                tasks.append(Task(mutant.name, *place, taken, limit))
+                files.update(test.partition("::")[0] for test in taken)
+        if not tasks:
+            return
+        plan = self.folder / "tasks.json"
+        write_tasks(plan, tasks)
+        named = {mutant.name: mutant for mutant, _ in mutants}
+        counts = {task.name: len(task.tests) for task in tasks}
+        for row in self._forked(plan, sorted(files)):
+            if row["kind"]:
+                found = Verdict(row["kind"], row["by"], counts[row["name"]], row["seconds"])
+                yield named[row["name"]], found
+
+    def _forked(self, plan: Path, files: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the verdicts of a process that has collected the tests of some files."""
+        reading, writing = os.pipe()
+        variables = {PLAN: str(plan), TREE: str(self.folder), VERDICTS: str(writing)}
+        found = self.suite.environment(self.folder, self._fresh_cache(), self.seed)
+        process = subprocess.Popen(
+            self.suite.command("-p", "tests.mutation.forks", *files),
+            cwd=self.suite.place(self.folder),
+            env={**found, **variables},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[writing],
+        )
+        os.close(writing)
+        try:
+            with os.fdopen(reading, encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+        finally:
+            end_group(process.pid)
+            process.wait()
+
+    def _fresh_cache(self) -> Path:
+        """Return a copy of the compiled loops: a mutant may spoil the files that it writes."""
+        cache = self.folder / "loops"
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(self.cache, cache, copy_function=os.link)
+        return cache
+
     def _write(self, path: Path, source: bytes) -> None:
         self.times += 2
         path.write_bytes(source)
@@ -89,10 +150,7 @@ class Judge:
         """Run tests until one fails; return the kind of the verdict and the test that failed."""
         names = self.folder / "tests.txt"
         names.write_text("\n".join(tests), "utf-8")
-        cache = self.folder / "loops"
-        shutil.rmtree(cache, ignore_errors=True)
-        # Links, because a mutant may spoil the files that it writes.
-        shutil.copytree(self.cache, cache, copy_function=os.link)
+        cache = self._fresh_cache()
         found = self.suite.environment(self.folder, cache, self.seed)
         process = subprocess.Popen(
             self.suite.command("-x", "-rfE", f"@{names}"),
@@ -110,14 +168,6 @@ class Judge:
             end_group(process.pid)
             process.wait()
         return verdict_of(process.returncode, output.decode("utf-8", "replace"))
-
-
-def end_group(process: int) -> None:
-    """End a process and those that it started, if some still run."""
-    try:
-        os.killpg(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def verdict_of(code: int, output: str) -> tuple[str, str]:

@@ -22,11 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.mutation import record
-from tests.mutation.judge import Judge
+from tests.mutation.judge import Judge, Verdict
 from tests.mutation.mutants import Mutant, chosen, packages
 from tests.mutation.probes import Coverage, Probes
 from tests.mutation.suites import Suite, judges, keras, project
@@ -60,7 +60,7 @@ def covered(work: Path, suite: Suite, seed: int, processes: int) -> tuple[Probes
 
 
 def judged(
-    mutants: Iterable[tuple[str, Mutant]], work: Path, suite: Suite, seed: int,
+    mutants: Sequence[tuple[str, Mutant]], work: Path, suite: Suite, seed: int,
     processes: int, first: Sequence[str],
 ) -> Iterator[record.Row]:  # fmt: skip
     """Judge mutants of a seed, with the tests `first` before those that run a mutant."""
@@ -68,15 +68,24 @@ def judged(
     (work / "cache").mkdir(exist_ok=True)
     probes, coverage = covered(work, suite, seed, processes)
     seconds = {**dict.fromkeys(first, 0.0), **coverage.seconds}
+    tests = {m.name: [*first, *probes.tests_of(m, coverage)] for _, m in mutants}
+    packages_of = {mutant.name: package for package, mutant in mutants}
+
+    def row(mutant: Mutant, found: Verdict) -> record.Row:
+        return record.Row(
+            name=mutant.name, package=packages_of[mutant.name], line=mutant.line, seed=seed,
+            verdict=found.kind, by=found.by, tests=found.tests, seconds=found.seconds,
+        )  # fmt: skip
+
     with tempfile.TemporaryDirectory(dir=work) as folder:
         judge = Judge(ROOT, Path(folder), work / "cache", suite, seed)
-        for package, mutant in mutants:
-            tests = [*first, *probes.tests_of(mutant, coverage)]
-            found = judge.judge(mutant, tests, seconds)
-            yield record.Row(
-                name=mutant.name, package=package, line=mutant.line, seed=seed,
-                verdict=found.kind, by=found.by, tests=found.tests, seconds=found.seconds,
-            )  # fmt: skip
+        caught = set()
+        for mutant, found in judge.quick([(m, tests[m.name]) for _, m in mutants], seconds):
+            caught.add(mutant.name)
+            yield row(mutant, found)
+        for _, mutant in mutants:
+            if mutant.name not in caught:
+                yield row(mutant, judge.judge(mutant, tests[mutant.name], seconds))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -82,3 +83,11 @@ def judges(package: str, suites: Sequence[Suite]) -> Suite | None:
     """Return the suite that judges the mutants of a package, None if it cannot run here."""
     name = "keras" if package == KERAS else "project"
     return next((suite for suite in suites if suite.name == name), None)
+
+
+def end_group(process: int) -> None:
+    """End a process and those that it started, if some still run."""
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return

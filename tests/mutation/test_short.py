@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.mutation.judge import Judge, stages, verdict_of
 from tests.mutation.mutants import chosen, mutants_of
 from tests.mutation.probes import Coverage, Probes, entries, in_turns, probed
 from tests.mutation.reasons import EQUIVALENT
-from tests.mutation.run import RECORD
+from tests.mutation.run import RECORD, ROOT
 from tests.mutation.suites import KERAS, judges, project
 
 SOURCE = '''\
@@ -93,6 +94,7 @@ def write_product(root: Path) -> None:
     for package in ("tapegrad", "tapegrad/small"):
         (root / package / "__init__.py").touch()
     (root / "tapegrad" / "small" / "sums.py").write_text("def total(x, y):\n    return x + y\n")
+    shutil.copytree(ROOT / "tests" / "mutation", root / "tests" / "mutation")
     (root / "pytest.ini").write_text("[pytest]\n")
     test = (
         "from tapegrad.small.sums import total\n\ndef test_total():\n    assert total(2, 3) == 5\n"
@@ -125,10 +127,15 @@ def test_a_fault_is_caught_by_the_test_that_runs_it(
 
     tests = written.tests_of(sums, coverage)
     verdict = judge.judge(sums, tests, coverage.seconds)
+    quickly = dict(judge.quick([(mutant, tests) for mutant in found], coverage.seconds))
 
     assert package == "tapegrad/small"
     assert tests == [TEST]
     assert (verdict.kind, verdict.by) == ("caught", TEST)
+    assert {mutant.what: (v.kind, v.by) for mutant, v in quickly.items()} == {
+        "result": ("caught", TEST),
+        "operator": ("caught", TEST),
+    }
     # The file is as it was, and the next run does not see compiled code of the mutant.
     assert judge.outcome([TEST], 60.0) == ("survived", "")
 
