@@ -64,12 +64,12 @@ class Forks:
         tests = [test for test in task.tests if test in self.items and self.passes.get(test, True)]
         while tests:
             failed = self.first_failure(tests, task.limit, task)
-            if failed is None:
-                return "", ""
+            if not failed:
+                break
             if failed not in self.passes:
                 self.passes[failed] = self.first_failure([failed], task.limit) == ""
             if self.passes[failed]:
-                return ("caught", failed) if failed else ("", "")
+                return "caught", failed
             tests.remove(failed)
         return "", ""
 

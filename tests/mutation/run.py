@@ -61,7 +61,7 @@ def covered(work: Path, suite: Suite, seed: int, processes: int) -> tuple[Probes
 
 def judged(
     mutants: Sequence[tuple[str, Mutant]], work: Path, suite: Suite, seed: int,
-    processes: int, first: Sequence[str],
+    processes: int, first: Sequence[str], is_quick: bool,
 ) -> Iterator[record.Row]:  # fmt: skip
     """Judge mutants of a seed, with the tests `first` before those that run a mutant."""
     work.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def judged(
         for mutant, found in judge.quick([(m, tests[m.name]) for _, m in mutants], seconds):
             caught.add(mutant.name)
             yield row(mutant, found)
-        for _, mutant in mutants:
+        for _, mutant in [] if is_quick else mutants:
             if mutant.name not in caught:
                 yield row(mutant, judge.judge(mutant, tests[mutant.name], seconds))
 
@@ -95,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=500, help="how many")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after these")
     parser.add_argument("--again", action="store_true", help="judge survivors anew")
+    parser.add_argument("--quick", action="store_true", help="only record what forks catch")
     parser.add_argument("--tests", nargs="*", default=[], help="test files that judge first")
     parser.add_argument("--processes", type=int, default=1, help="of the run that finds the tests")
     parser.add_argument("--keras", default="", help="a Python with Keras, which judges its backend")
@@ -113,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         ]
         work = given.work / f"{suite.name}{given.seed}"
         first = given.tests if suite.name == "project" else []
-        found = judged(wanted, work, suite, given.seed, given.processes, first)
+        found = judged(wanted, work, suite, given.seed, given.processes, first, given.quick)
         for row in found if wanted else ():
             known[row.name] = row
             record.write(RECORD, known.values())
