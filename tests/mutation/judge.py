@@ -21,8 +21,11 @@ from tests.mutation.suites import Suite, end_group
 STAGES = ((12, 5.0), (150, 40.0))
 """How many tests judge a mutant at most, and for how many seconds; then how many more."""
 
-QUICK = ((80, 10.0),)
+QUICK = ((40, 3.0),)
 """The same for a fork, which needs no imports."""
+
+LONG_TEST = 1.0
+"""The seconds of a test that a fork does not run: it mostly starts processes."""
 
 START_SECONDS = 90.0
 """For the start of a process and the collection of tests, on a machine with other work."""
@@ -96,8 +99,9 @@ class Judge:
         tasks: list[Task] = []
         files: set[str] = set()
         for mutant, tests in mutants:
-            if tests and not mutant.is_imported:
-                (taken,) = stages(tests, seconds, QUICK)
+            short = [test for test in tests if seconds[test] < LONG_TEST]
+            if short and not mutant.is_imported:
+                (taken,) = stages(short, seconds, QUICK)
                 limit = START_SECONDS + 10 * sum(seconds[test] for test in taken)
                 place = (mutant.file, mutant.start, mutant.end, mutant.new)
                 tasks.append(Task(mutant.name, *place, taken, limit))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keras", default="", help="a Python with Keras, which judges its backend")
     parser.add_argument("--work", type=Path, default=ROOT / ".cache" / "mutation")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the copies are removed
     known = record.read(RECORD)
     done = {name for name, row in known.items() if not (given.again and row.is_survivor)}
     mutants = chosen(ROOT, given.seed)[: given.count]
