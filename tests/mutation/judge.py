@@ -15,17 +15,20 @@ from typing import Any
 
 from tests.mutation.forks import PLAN, TREE, VERDICTS, Task, write_tasks
 from tests.mutation.mutants import Mutant
-from tests.mutation.probes import copy_tree
+from tests.mutation.probes import Coverage, copy_tree
 from tests.mutation.suites import Suite, end_group
 
-STAGES = ((12, 5.0), (150, 40.0))
+STAGES = ((12, 5.0), (60, 20.0))
 """How many tests judge a mutant at most, and for how many seconds; then how many more."""
+
+FORK_SECONDS = 20.0
+"""For the start of a fork."""
 
 QUICK = ((40, 3.0),)
 """The same for a fork, which needs no imports."""
 
 LONG_TEST = 1.0
-"""The seconds of a test that a fork does not run: it mostly starts processes."""
+"""The seconds of a test that a fork does not run."""
 
 START_SECONDS = 90.0
 """For the start of a process and the collection of tests, on a machine with other work."""
@@ -93,16 +96,25 @@ class Judge:
         return Verdict(kind, by, count, round(time.monotonic() - began, 1))
 
     def quick(
-        self, mutants: Sequence[tuple[Mutant, Sequence[str]]], seconds: Mapping[str, float]
+        self, mutants: Sequence[tuple[Mutant, Sequence[str]]], coverage: Coverage
     ) -> Iterator[tuple[Mutant, Verdict]]:
-        """Judge mutants with their tests in forks of one process; yield those that are caught."""
+        """Judge mutants with their tests in forks of one process; yield those that are caught.
+
+        Tests that take long or start processes do not run in forks.
+        """
+        seconds = coverage.seconds
+        quick = {
+            test
+            for test, time in seconds.items()
+            if time < LONG_TEST and test.partition("::")[0] not in coverage.with_processes
+        }
         tasks: list[Task] = []
         files: set[str] = set()
         for mutant, tests in mutants:
-            short = [test for test in tests if seconds[test] < LONG_TEST]
+            short = [test for test in tests if test in quick]
             if short and not mutant.is_imported:
                 (taken,) = stages(short, seconds, QUICK)
-                limit = START_SECONDS + 10 * sum(seconds[test] for test in taken)
+                limit = FORK_SECONDS + 10 * sum(seconds[test] for test in taken)
                 place = (mutant.file, mutant.start, mutant.end, mutant.new)
                 tasks.append(Task(mutant.name, *place, taken, limit))
                 files.update(test.partition("::")[0] for test in taken)

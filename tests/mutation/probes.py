@@ -177,6 +177,8 @@ class Coverage:
     lines: dict[int, list[str]]
     """The tests of each probe."""
     seconds: dict[str, float]
+    with_processes: frozenset[str] = frozenset()
+    """The files whose tests start processes."""
 
     @classmethod
     def read(cls, folder: Path) -> Coverage:
@@ -184,11 +186,11 @@ class Coverage:
         lines: dict[int, list[str]] = defaultdict(list)
         seconds: dict[str, float] = defaultdict(float)
         is_passed: dict[str, bool] = {}
-        rows = [
-            json.loads(line)
-            for path in sorted(folder.glob("*.jsonl"))
-            for line in path.read_text("utf-8").splitlines()
-        ]
+        paths = sorted(folder.glob("*.jsonl"))
+        lists = [[json.loads(line) for line in p.read_text("utf-8").splitlines()] for p in paths]
+        rows = [row for found in lists for row in found]
+        # A process that a test starts writes one line, which has no seconds.
+        others = [found[0]["test"] for found in lists if found and found[0]["seconds"] == 0]
         for row in rows:
             is_passed[row["test"]] = is_passed.get(row["test"], True) and row["passed"]
         for row in rows:
@@ -196,7 +198,8 @@ class Coverage:
                 seconds[row["test"]] += row["seconds"]
                 for number in row["hits"]:
                     lines[number].append(row["test"])
-        return cls({number: sorted(set(tests)) for number, tests in lines.items()}, dict(seconds))
+        unique = {number: sorted(set(tests)) for number, tests in lines.items()}
+        return cls(unique, dict(seconds), frozenset(test.partition("::")[0] for test in others))
 
 
 def in_turns(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:

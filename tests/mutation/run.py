@@ -81,7 +81,7 @@ def judged(
     with tempfile.TemporaryDirectory(dir=work) as folder:
         judge = Judge(ROOT, Path(folder), work / "cache", suite, seed)
         caught = set()
-        for mutant, found in judge.quick([(m, tests[m.name]) for _, m in mutants], seconds):
+        for mutant, found in judge.quick([(m, tests[m.name]) for _, m in mutants], coverage):
             caught.add(mutant.name)
             yield row(mutant, found)
         for _, mutant in [] if is_quick else mutants:

@@ -127,7 +127,7 @@ def test_a_fault_is_caught_by_the_test_that_runs_it(
 
     tests = written.tests_of(sums, coverage)
     verdict = judge.judge(sums, tests, coverage.seconds)
-    quickly = dict(judge.quick([(mutant, tests) for mutant in found], coverage.seconds))
+    quickly = dict(judge.quick([(mutant, tests) for mutant in found], coverage))
 
     assert package == "tapegrad/small"
     assert tests == [TEST]
@@ -193,6 +193,14 @@ def test_a_test_that_failed_without_a_mutant_does_not_judge(tmp_path: Path) -> N
 
     assert coverage.lines == {1: ["a"], 2: ["a"], 3: ["a"]}
     assert coverage.seconds == {"a": 1.0}
+    assert not coverage.with_processes
+
+
+def test_a_line_without_seconds_is_of_a_process_that_a_test_started(tmp_path: Path) -> None:
+    line = '{"test": "a.py::b", "seconds": 0.0, "passed": true, "hits": [1]}'
+    (tmp_path / "1.jsonl").write_text(line)
+
+    assert Coverage.read(tmp_path).with_processes == {"a.py"}
 
 
 def row(name: str, verdict: str) -> record.Row:
