@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +20,6 @@ from typing import Any
 import pytest
 
 from tests.mutation.live import Functions
-from tests.mutation.suites import end_group
 
 PLAN, TREE, VERDICTS = "MUTATION_PLAN", "MUTATION_TREE", "MUTATION_VERDICTS"
 """The variables with the file of the tasks, the copy of the tree, and the pipe for the verdicts."""
@@ -80,14 +80,13 @@ class Forks:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            os.setsid()
             os.close(reading)
             self._run(tests, task, writing)
         os.close(writing)
         ready, _, _ = select.select([reading], [], [], limit)
         answer = os.read(reading, 4096).decode() if ready else ""
         os.close(reading)
-        end_group(child)
+        os.kill(child, signal.SIGKILL)  # it may have ended; then nothing happens before the wait
         os.waitpid(child, 0)
         kind, _, test = answer.partition(" ")
         return {"passed": "", "failed": test}.get(kind)

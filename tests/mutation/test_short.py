@@ -165,7 +165,8 @@ def test_tests_take_turns_and_are_divided_into_stages() -> None:
     ordered = in_turns(seconds, seconds)
 
     assert ordered == ["a.py::1", "b.py::1", "c.py::1", "a.py::2", "c.py::2"]
-    assert stages(ordered, seconds) == [["a.py::1", "b.py::1"], ["c.py::1", "a.py::2", "c.py::2"]]
+    divided = stages(ordered, seconds, [(12, 5.0), (2, 90.0)])
+    assert divided == [["a.py::1", "b.py::1"], ["c.py::1", "a.py::2"]]
 
 
 @pytest.mark.parametrize(
