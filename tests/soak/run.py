@@ -123,11 +123,7 @@ class Soak:
         self.counts.update(segment(self.trainer, self.seed, first, self.length))
         after = self.trainer.digest()
         if first // self.length % 10 == 1:
-            again = Trainer.loaded(name, self.seed)
-            segment(again, self.seed, first, self.length)
-            self.counts["segments repeated"] += 1
-            if again.digest() != after:
-                self.faults.append(f"steps from {first} on gave other weights the second time")
+            self._repeat(name, first, after)
         name = self.trainer.save(self.folder / "next")
         self.trainer = Trainer.loaded(name, self.seed)
         self.counts["reloads"] += 1
@@ -135,6 +131,14 @@ class Soak:
             self.faults.append(f"the checkpoint after step {first + self.length} lost something")
         gc.collect()
         wait_for_threads(self.threads)
+
+    def _repeat(self, name: str, first: int, after: str) -> None:
+        """Train once more from a checkpoint; the trainer is garbage when this returns."""
+        again = Trainer.loaded(name, self.seed)
+        segment(again, self.seed, first, self.length)
+        self.counts["segments repeated"] += 1
+        if again.digest() != after:
+            self.faults.append(f"steps from {first} on gave other weights the second time")
 
     def summary(self) -> dict[str, Any]:
         """Return the counts, and sentences about the measurements."""
