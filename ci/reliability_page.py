@@ -64,7 +64,8 @@ UNITS = {
     "oracles": ("samples", "comparisons", "arrays", "agrees", "differs", "not compared"),
     "soak": ("steps", "eager steps", "exceptions", "dropped references", "reloads",
              "segments repeated"),
-    "mutants": ("mutants", "caught", "caught by time", "equivalent", "survived", "run by no test"),
+    "mutants": ("mutants", "caught", "caught by time", "equivalent", "survived", "run by no test",
+                "left"),
 }  # fmt: skip
 
 FOLDERS = {

@@ -26,9 +26,11 @@ class Row:
 
     @property
     def standing(self) -> str:
-        """Return "caught", "survived", or "equivalent" for one that changes no behaviour."""
+        """Return "caught", "survived", "left", or "equivalent": it changes no behaviour."""
         if self.verdict in ("caught", "time"):
             return "caught"
+        if self.verdict == "left":  # forks did not catch it, and no process has judged it yet
+            return "left"
         return "equivalent" if self.name in EQUIVALENT else "survived"
 
     @property
@@ -56,7 +58,7 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     kinds = Counter(row.verdict for row in known)
     return {
         "mutants": len(known),
-        **{name: found[name] for name in ("caught", "equivalent", "survived")},
+        **{name: found[name] for name in ("caught", "equivalent", "survived", "left")},
         "caught by time": kinds["time"],
         "run by no test": kinds["not run"],
     }
@@ -68,11 +70,13 @@ def notes(rows: Iterable[Row]) -> list[str]:
     total = counts(known)
     judged = total["mutants"] - total["equivalent"]
     score = f"{100 * total['caught'] / max(judged, 1):.1f} %"
-    head = f"{score} of the {judged} mutants that change behaviour are caught."
-    lines = ["| package | mutants | caught | equivalent | survived |", "|---|---:|---:|---:|---:|"]
+    least = "At least " if total["left"] else ""
+    head = f"{least}{score} of the {judged} mutants that change behaviour are caught."
+    names = ("mutants", "caught", "equivalent", "survived", "left")
+    lines = [f"| package | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for package in sorted({row.package for row in known}):
         part = counts(row for row in known if row.package == package)
-        cells = [str(part[name]) for name in ("mutants", "caught", "equivalent", "survived")]
+        cells = [str(part[name]) for name in names]
         lines.append(f"| {package} | {' | '.join(cells)} |")
     survivors = [row for row in known if row.is_survivor]
     named = [

@@ -84,8 +84,10 @@ def judged(
         for mutant, found in judge.quick([(m, tests[m.name]) for _, m in mutants], coverage):
             caught.add(mutant.name)
             yield row(mutant, found)
-        for _, mutant in [] if is_quick else mutants:
-            if mutant.name not in caught:
+        for mutant in [mutant for _, mutant in mutants if mutant.name not in caught]:
+            if is_quick:
+                yield row(mutant, Verdict("left", "", 0, 0.0))
+            else:
                 yield row(mutant, judge.judge(mutant, tests[mutant.name], seconds))
 
 
@@ -96,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=500, help="how many")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after these")
     parser.add_argument("--again", action="store_true", help="judge survivors anew")
-    parser.add_argument("--quick", action="store_true", help="only record what forks catch")
+    parser.add_argument("--quick", action="store_true", help="leave what forks do not catch")
     parser.add_argument("--tests", nargs="*", default=[], help="test files that judge first")
     parser.add_argument("--processes", type=int, default=1, help="of the run that finds the tests")
     parser.add_argument("--keras", default="", help="a Python with Keras, which judges its backend")
@@ -104,7 +106,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the copies are removed
     known = record.read(RECORD)
-    done = {name for name, row in known.items() if not (given.again and row.is_survivor)}
+    open_ends = {"left", "survived"} if given.again else {"left"}
+    done = {name for name, row in known.items() if row.standing not in open_ends}
     mutants = chosen(ROOT, given.seed)[: given.count]
     end = time.monotonic() + given.seconds
     suites = [project(), *([keras(given.keras, given.seed % 10)] if given.keras else [])]

@@ -216,7 +216,9 @@ def test_a_record_is_read_as_it_was_written_and_counted(tmp_path: Path) -> None:
     counts = record.counts(rows)
     assert counts["caught"] == counts["survived"] == 2
     assert counts["caught by time"] == counts["run by no test"] == 1
-    assert "50.0 % of the 4 mutants" in record.notes(rows)[0]
+    assert record.notes(rows)[0].startswith("50.0 % of the 4 mutants")
+    left = record.notes([*rows, row("e", "left")])[0]
+    assert left.startswith("At least 40.0 % of the 5 mutants")
 
 
 def test_reasons_belong_to_survivors_of_the_record() -> None:
