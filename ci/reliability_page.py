@@ -46,6 +46,8 @@ PURPOSES = {
     "own rules; [oracles](oracles.md) has the reasons of all disagreements",
     "soak": "long training with changing batch sizes, dropped references, exceptions in steps and "
     "reloaded checkpoints: memory, files and threads stay, and the results repeat",
+    "mutants": "small faults, one at a time, in all packages but `backends/tapegrad_cupy`: a test "
+    "that runs the line must fail; `ci/mutants.json` has all verdicts",
 }
 """What each run checks, in the order of the page."""
 
@@ -62,12 +64,25 @@ UNITS = {
     "oracles": ("samples", "comparisons", "arrays", "agrees", "differs", "not compared"),
     "soak": ("steps", "eager steps", "exceptions", "dropped references", "reloads",
              "segments repeated"),
+    "mutants": ("mutants", "caught", "caught by time", "equivalent", "survived", "run by no test",
+                "left"),
 }  # fmt: skip
 
-MODULES = {name: f"tests.{name}.run" for name in ("derivatives", "oracles", "soak")}
+FOLDERS = {
+    "derivatives": "derivatives",
+    "oracles": "oracles",
+    "soak": "soak",
+    "mutants": "mutation",
+}
+MODULES = {name: f"tests.{folder}.run" for name, folder in FOLDERS.items()}
 """The commands of runs that are no fuzzers."""
 
-OPTIONS = {"derivatives": ("part",), "oracles": ("part",), "soak": ("steps", "seed")}
+OPTIONS = {
+    "derivatives": ("part",),
+    "oracles": ("part",),
+    "soak": ("steps", "seed"),
+    "mutants": ("seed", "count"),
+}
 """The options of their commands; a fuzzer has `FUZZING`."""
 
 FUZZING = ("seconds", "seed")
@@ -181,6 +196,7 @@ def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) ->
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--part", type=int, default=1)
+    parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}

@@ -257,7 +257,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
         places = [
-            min(k + length if k < 0 else k, length)
+            min(max(k + length, 0) if k < 0 else k, length)
             for k in as_shape(indices_or_sections, "indices_or_sections")
         ]
         whole = [slice(None)] * axis

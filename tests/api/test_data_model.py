@@ -173,3 +173,15 @@ def test_a_masked_array_is_to_be_filled_first(use):
     with pytest.raises(tf.errors.ArgumentTypeError, match=r"no mask.* Fill them first"):
         use(MASKED, tf.constant([1.0, 2.0]))
     use(MASKED.filled(0.0), tf.constant([1.0, 2.0]))
+
+
+def test_get_shape_inside_vmap_is_that_of_one_example():
+    shapes = []
+
+    def double(x):
+        shapes.append(x.get_shape().as_list())
+        return 2.0 * x
+
+    tf.vmap(double)(tf.ones((5, 2, 3)))
+
+    assert shapes == [[2, 3]]

@@ -45,6 +45,16 @@ def test_equal_symbols_are_equal_sizes():
         check.assert_shapes([(x, ("N",))])
 
 
+def test_an_ellipsis_stands_for_any_number_of_axes():
+    x = np.zeros((2, 3, 4, 5))
+
+    for wanted in [("A", ..., 5), (2, 3, ..., 4, 5), (2, 3, 4, 5, ...), (2, ..., "B", 4, 5)]:
+        check.assert_shapes([(x, wanted)])
+    for wanted in [(2, ..., 4), (3, ..., 5), (2, 3, ..., 3, 4, 5)]:
+        with pytest.raises(ShapeError, match=r"Got \(2, 3, 4, 5\)"):
+            check.assert_shapes([(x, wanted)])
+
+
 def test_a_test_case_compares_tensors():
     case = tf.test.TestCase()
 

@@ -68,6 +68,10 @@ SAMPLES = {
         lib.stats.ttest_ind(np.arange(600.0), 100 + np.arange(600.0))
     ),
     "boxcox at the ends": lambda lib: lib.special.boxcox([0.0, 0.0, inf, inf], [2.0, -1, -2, 0.5]),
+    "boxcox of infinity and 0": lambda lib: lib.special.boxcox([inf, 0.0], [0.0, 0.0]),
+    "boxcox1p at the ends": lambda lib: lib.special.boxcox1p(
+        [-1.0, -1.0, -1.0, inf, inf, inf], [2.0, -1.0, 0.0, -2.0, 0.0, 0.5]
+    ),
     "boxcox_llf of large powers": lambda lib: lib.stats.boxcox_llf(30.0, A[0] * 1e5),
     "boxcox_llf of small ones": lambda lib: lib.stats.boxcox_llf(-3.3, A[0] * 1e5),
 }

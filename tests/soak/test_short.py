@@ -9,7 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tests.seeds import LONG, SEED
-from tests.soak.measures import Measures, growth, traced_growth
+from tests.soak.measures import Measures, growth, measured, traced_growth
 from tests.soak.run import Soak
 from tests.soak.trainer import Trainer
 
@@ -21,6 +21,7 @@ def test_a_short_soak_repeats_its_results(tmp_path: Path) -> None:
     # Too short to measure growth of memory, which needs the caches to be full.
     for first in range(0, 4800 if LONG else 160, soak.length):
         soak.one_segment(first)
+        soak.measures.append(measured())
 
     assert not soak.faults
     assert soak.counts["exceptions"] > 0

@@ -111,3 +111,16 @@ def test_wrong_summaries_are_refused(tmp_path):
             tf.summary.scalar("x", [1.0, 2.0], step=0)
         with pytest.raises(ShapeError, match="count, height, width, channels"):
             tf.summary.image("x", np.zeros((2, 2)), step=0)
+
+
+def test_the_step_of_a_block_ends_with_it(tmp_path):
+    writer = tf.summary.create_file_writer(str(tmp_path))
+    before = tf.summary.experimental.get_step()
+
+    with writer.as_default(step=7):
+        assert tf.summary.experimental.get_step() == 7
+        with writer.as_default(step=8), writer.as_default():
+            assert tf.summary.experimental.get_step() == 8
+        assert tf.summary.experimental.get_step() == 7
+
+    assert tf.summary.experimental.get_step() is before
