@@ -4,6 +4,7 @@ With KERAS_BACKEND=tapegrad, `tf.keras` is real Keras. A program that imports Ke
 change where tapegrad is installed from a wheel: KERAS_BACKEND=tapegrad python program.py
 """
 
+import argparse
 import os
 
 import tapegrad as tf
@@ -45,4 +46,5 @@ def main(epochs: int = 10) -> float:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

@@ -105,6 +105,15 @@ class HasArray(HasOperators):
     def device(self) -> str:
         return device_name(backend_of(self.array).device_of(self.array))
 
+    def _repr_html_(self) -> str:
+        """Return a table of the values, which notebooks display."""
+        from tapegrad.core import html  # for notebooks only
+
+        if is_recorded(self.array):
+            return html.preformatted(repr(self))
+        title = f"{type(self).__name__} of shape {self.shape}, {self.dtype}, on {self.device}"
+        return html.array_page(title, host.fetch(self.array, None, "repr()"))
+
 
 class Tensor(HasArray):
     """An immutable array that tapes can record. Make one with `tapegrad.constant`.

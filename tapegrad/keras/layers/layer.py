@@ -443,7 +443,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             other = explained(type(self).call, (self, *args), kwargs, error, self._title)
             if other is None:
                 raise
-            raise other from error
+            raise other from other.__cause__
         finally:
             averages.finish(self)
 

@@ -28,6 +28,10 @@ _METHODS = """
 """
 _check_calls(globals(), __all__, _METHODS.split())
 
+# Python's errors name a method by its class: users know Model, not the classes it is made of.
+for _name in ("compile", "evaluate", "fit", "predict", "train_on_batch", "test_on_batch"):
+    getattr(Model, _name).__qualname__ = f"Model.{_name}"
+
 
 def __getattr__(name: str) -> _Any:
     raise _absent_name("keras.models", name, __all__)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core import html
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
@@ -121,6 +122,10 @@ class Model(Trainer, Layer):
                 return layer
         names = ", ".join(layer.name for layer in layers)
         raise ArgumentError(f"The model has no layer {name!r}. Its layers are: {names}.")
+
+    def _repr_html_(self) -> str:
+        """Return the table of the layers, which notebooks display."""
+        return html.preformatted(summary_of(self))
 
     def summary(
         self, line_length: int | None = None, expand_nested: bool = False, print_fn: Any = print
