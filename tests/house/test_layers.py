@@ -39,7 +39,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.device_name",
         "values.nest",
         "values.dtypes",
-        "values.operator_types",
+        "values.operator_types",  # a stub
         "values.sizes",
         "values.tensor_shape",
         "arena",

@@ -142,9 +142,10 @@ class Tensor(HasArray):
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray:
         """Return a copy as a NumPy array (a NumPy scalar for a 0-d tensor)."""
         value = host.fetch(self.array, self.node, "numpy()")
+        # A scalar of NumPy has the methods of an array, so type checkers may take it for one.
         return value[()] if value.ndim == 0 else value
 
     def numpy_later(self) -> host.Later:

@@ -97,7 +97,8 @@ class Model(Trainer, Layer):
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs of a functional or Sequential model."""
-        return [x.name for x in self.inputs]
+        inputs: list[Any] = getattr(self, "inputs")  # noqa: B009  # of subclasses with a graph
+        return [x.name for x in inputs]
 
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor; the layers of the model cast it to their dtypes."""
