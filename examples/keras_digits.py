@@ -1,4 +1,4 @@
-"""Classify handwritten digits with real Keras on tapegrad: `pip install 'tapegrad[keras]'`.
+"""Classify handwritten digits with real Keras on tapegrad: `pip install '.[keras]'`.
 
 With KERAS_BACKEND=tapegrad, `tf.keras` is real Keras. A program that imports Keras only needs no
 change where tapegrad is installed from a wheel: KERAS_BACKEND=tapegrad python program.py

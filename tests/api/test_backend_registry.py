@@ -81,7 +81,7 @@ def test_a_backend_without_its_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     unregister_backend("cupy")
 
-    with pytest.raises(BackendUnavailableError, match=r"needs CuPy.*pip install 'tapegrad\["):
+    with pytest.raises(BackendUnavailableError, match=r"needs CuPy.*pip install '\.\[cuda13\]'"):
         get_backend("cupy")
 
 
