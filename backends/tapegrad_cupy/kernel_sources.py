@@ -33,7 +33,14 @@ from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, po
 from tapegrad_cupy.kernels.copying import copies, corners, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.fourier import frames
-from tapegrad_cupy.kernels.indexing import gather, host_rows, row_sorts, scatter, searching
+from tapegrad_cupy.kernels.indexing import (
+    gather,
+    host_rows,
+    long_sorts,
+    row_sorts,
+    scatter,
+    searching,
+)
 from tapegrad_cupy.kernels.linalg import small as small_matrices
 from tapegrad_cupy.kernels.loops import examples as loop_examples
 from tapegrad_cupy.kernels.products import narrow, small, stack_vectors
@@ -86,6 +93,7 @@ MODULES: tuple[ModuleType, ...] = (
     scan,
     scatter,
     searching,
+    long_sorts,
     row_sorts,
     shape,
     small,

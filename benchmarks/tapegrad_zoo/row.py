@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from statistics import median
 from typing import Any
 
@@ -24,6 +25,12 @@ PATIENCE = 300.0
 
 SETTINGS = {"TAPEGRAD_TF32": "1", "CUPY_TF32": "1"}
 """TensorFloat-32 is allowed everywhere, as it is by default in JAX."""
+
+JAX_CACHE = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+"""What lets JAX keep each program that it has compiled, however small."""
 
 COMPILED = ("compile", "graph")
 """Modes of torch that need the same compilation."""
@@ -59,9 +66,13 @@ def contenders(peers: Sequence[str], device: str) -> list[tuple[str, str]]:
     return [pair for pair in known if {pair[0], ":".join(pair)} & wanted]
 
 
-def worker(device: str, threads: int) -> Worker:
-    """Return a process that times programs."""
-    return Worker(device, threads, session=Session, settings=SETTINGS)
+def worker(device: str, threads: int, caches: str = "") -> Worker:
+    """Return a process that times programs, and keeps what JAX has compiled in a folder if given.
+
+    The other libraries keep what they have compiled by themselves.
+    """
+    kept = {**JAX_CACHE, "JAX_COMPILATION_CACHE_DIR": caches} if caches else {}
+    return Worker(device, threads, session=Session, settings={**SETTINGS, **kept})
 
 
 def checker(device: str, threads: int) -> Worker:
@@ -162,7 +173,12 @@ class Contest:
     seconds: float
     """How long the steps of one contender are timed."""
     side_by_side: int = 1
-    """How many programs make their first calls at the same time; steps are timed one by one."""
+    """How many programs make their first calls at the same time.
+
+    Steps are timed one program after the other, with no process of another program on the device:
+    each of them makes calls to the driver slower (measured on an H200: a call of 0.1 ms takes
+    0.2 to 0.3 with 18 idle processes, and steps of 0.4 ms take 0.7 with 60).
+    """
     batches: str = "device"
     """Where the batches are when a step gets them, "device" or "host"."""
     patience: float | None = None
@@ -172,6 +188,8 @@ class Contest:
 
     A compiler that stalls would otherwise hold up all programs whose first calls are made with it.
     """
+    caches: str = ""
+    """A folder for compiled programs, which serve the processes in which steps are timed."""
 
 
 class Row:
@@ -180,14 +198,18 @@ class Row:
     def __init__(self, contest: Contest, entry: Entry, clock: Clock) -> None:
         self.contest, self.entry, self.clock = contest, entry, clock
         self._found = [
-            Competitor(*pair, worker(contest.device, contest.threads))
+            Competitor(*pair, worker(contest.device, contest.threads, contest.caches))
             for pair in contest.contenders
         ]
         self._is_unchecked = False
         """Whether there was not enough memory for the check."""
 
     def prepare(self, checker: Worker) -> None:
-        """Check the program and make the first calls."""
+        """Check the program and make the first calls.
+
+        Side by side with other programs, each process ends after its first call, and `measure`
+        starts another.
+        """
         self._exclude_absent()
         for one in _running(self._found):
             one.process.start()  # all import their library at the same time
@@ -201,11 +223,15 @@ class Row:
             queues.setdefault(one.library, []).append(one)
         with ThreadPoolExecutor(1 + len(queues)) as pool:
             checking = pool.submit(self._complaint, checker)
-            list(pool.map(self._first_calls, queues.values()))
+            list(pool.map(self._first_calls, queues.values(), repeat(True)))
             self._end_all(checking.result())
 
     def measure(self) -> None:
         """Time the steps."""
+        running = _running(self._found)
+        if self.contest.side_by_side > 1 and running:
+            with ThreadPoolExecutor(len(running)) as pool:
+                list(pool.map(self._call_again, running))
         self._take_turns(_running(self._found))
 
     def finish(self) -> None:
@@ -286,19 +312,28 @@ class Row:
             one.end(*checked)
             one.is_exhausted = self._is_unchecked
 
-    def _first_calls(self, found: Sequence[Competitor]) -> None:
+    def _first_calls(self, found: Sequence[Competitor], is_end: bool = False) -> None:
+        """Make the first calls, one after the other, and end each process if that is the end."""
         stalled: set[str] = set()
         """Libraries whose compiler was not ready in time, in whatever mode."""
         for one in found:
             if one.mode in COMPILED and one.library in stalled:
                 one.end(Status.FAILED, "Another mode of it was not compiled in time.")
                 continue
-            contest = self.contest
-            arguments = (self.entry.name, one.library, one.mode, contest.seconds, contest.batches)
-            most = contest.compile_patience if one.mode in COMPILED else None
-            one.ready = one.ask(self.clock, "prepare", *arguments, most=most)
+            most = self.contest.compile_patience if one.mode in COMPILED else None
+            one.ready = one.ask(self.clock, "prepare", *self._arguments(one), most=most)
             if one.is_late and one.mode in COMPILED:
                 stalled.add(one.library)
+            if is_end:
+                one.process.stop()
+
+    def _call_again(self, one: Competitor) -> None:
+        """Prepare a contender in a new process, with what was compiled for its first call."""
+        one.ask(self.clock, "prepare", *self._arguments(one))
+
+    def _arguments(self, one: Competitor) -> tuple[object, ...]:
+        contest = self.contest
+        return self.entry.name, one.library, one.mode, contest.seconds, contest.batches
 
     def _take_turns(self, found: Sequence[Competitor]) -> None:
         """Time some steps of each in turn, so that a busy machine slows all of them alike."""

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tapegrad_bench.machine import Gpu, describe_machine, versions
@@ -62,7 +63,10 @@ class Zoo:
 
         A row that the end of the budget cuts is left to the next command, where it comes first.
         """
-        contest, missing = self._contest, self.missing(programs)
+        with TemporaryDirectory(prefix="tapegrad-zoo-") as caches:
+            self._run(replace(self._contest, caches=caches), self.missing(programs), budget, say)
+
+    def _run(self, contest: Contest, missing: Sequence[Entry], budget: float, say: Say) -> None:
         count = contest.side_by_side
         clock = Clock(budget, 2 + len(contest.contenders), contest.patience)
         checkers = [checker(contest.device, contest.threads) for _ in range(count)]
@@ -81,8 +85,8 @@ class Zoo:
     ) -> None:
         """Prepare rows side by side, time them one by one, and add them to the record.
 
-        Nothing else runs while steps are timed. What ran out of memory is tried again when all
-        processes of these rows have ended.
+        Nothing else runs while steps are timed. What ran out of memory is tried again when the
+        other processes of its row have ended.
         """
 
         def add(row: Row) -> None:
@@ -99,8 +103,7 @@ class Zoo:
             _all_at_once(Row.prepare, rows, checkers)
             for row in rows:
                 row.measure()
-            _all_at_once(Row.finish, rows)
-            for row in rows:
+                row.finish()
                 if row.exhausted:
                     _all_at_once(_stop, checkers)
                     row.try_again(checkers[0])

@@ -15,7 +15,7 @@ from tapegrad_bench.results import Ceiling, Status
 from tapegrad_zoo import record, row, runner
 from tapegrad_zoo.__main__ import main
 from tapegrad_zoo.limits import least_cost
-from tapegrad_zoo.measure import Session
+from tapegrad_zoo.measure import Ready, Session
 from tapegrad_zoo.program import Cost
 from tapegrad_zoo.report import (
     ratios_of,
@@ -77,18 +77,42 @@ def test_programs_are_prepared_side_by_side_and_timed_one_by_one(zoo):
     assert {*of_program["check"][:2]} == {*of_program["prepare"][: 2 * len(MODES)]} == {*names[:2]}
     assert [*dict.fromkeys(of_program["turn"])] == names
     kinds = [asked for asked, *_ in process.asked if asked in of_program]
-    assert kinds.index("turn") == 2 + 2 * len(MODES)
+    assert kinds.index("turn") == 2 + 2 * len(MODES) + len(MODES)  # those of the first, again
 
 
-def test_nothing_else_is_done_between_the_turns_of_programs(zoo):
+def test_no_process_of_another_program_is_there_while_steps_are_timed(zoo):
     process = Process()
+    names = [entry.name for entry in PROGRAMS[:3]]
 
     zoo(process, side_by_side=3).run(PROGRAMS[:3], 60, lambda words: None)
 
-    kinds = [asked for asked, *_ in process.asked]
-    first, last = kinds.index("turn"), len(kinds) - 1 - kinds[::-1].index("turn")
-    assert {*kinds[first : last + 1]} == {"turn"}
-    assert kinds[last + 1 :].count("evidence") == 3 * len(MODES)
+    running = set()
+    beside = {name: set() for name in names}
+    for asked, *contender in process.asked:
+        key = tuple(contender[:3])
+        if asked == "prepare":
+            running.add(key)
+        elif asked == "stop":
+            running.discard(key)
+        elif asked == "turn":
+            beside[key[0]] |= {other[0] for other in running}
+    assert beside == {name: {name} for name in names}
+    first = [asked for asked, *_ in process.asked].index("turn")
+    kinds = [asked for asked, *_ in process.asked[first:]]
+    assert {*kinds[: kinds.index("evidence")]} <= {"turn", "usage"}
+
+
+def test_the_first_call_is_that_of_the_first_process(zoo):
+    class Timed(Process):
+        def answer(self, contender, name, *arguments, timeout=None):
+            count = [asked for asked, *_ in self.asked].count("prepare")
+            found = super().answer(contender, name, *arguments, timeout=timeout)
+            return Ready(float(count < len(MODES)), found.loss) if name == "prepare" else found
+
+    ours = zoo(Timed(), side_by_side=2)
+    ours.run(PROGRAMS[:1], 60, lambda words: None)
+
+    assert {cell.compile_seconds for cell in ours.record.run.cells} == {1.0}
 
 
 def test_a_ceiling_that_the_record_has_is_not_measured_again(zoo):
@@ -234,7 +258,7 @@ def test_what_runs_out_of_memory_is_tried_again_alone(zoo, side_by_side):
     for other in others[: None if side_by_side == 2 else len(MODES) - 1]:
         before = [name for place, name in asked_of(process, *other) if place < prepared[1]]
         assert before[-1] == "stop"
-        assert "evidence" in before
+        assert ("evidence" in before) == (other[0] == first)
 
 
 def test_it_is_tried_again_only_once(zoo):

@@ -95,7 +95,7 @@ class SlowProcess(Process):
 
 def make_zoo(monkeypatch, path, process, modes=MODES, side_by_side=1, **patience):
     """Return a zoo whose processes answer as `process` does."""
-    monkeypatch.setattr(row, "worker", lambda device, threads: Stub(process))
+    monkeypatch.setattr(row, "worker", lambda device, threads, caches: Stub(process))
     monkeypatch.setattr(row, "reason_absent", lambda library: None)
     monkeypatch.setattr(runner, "checker", lambda device, threads: Stub(process))
     monkeypatch.setattr(runner, "Worker", lambda *args, **settings: Stub(process))

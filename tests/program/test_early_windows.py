@@ -146,6 +146,28 @@ def test_a_step_of_a_stencil_with_borders_is_one_loop_per_direction_on_a_device(
     assert len(loops) <= 7  # three steps forward, three back, and one for the loss
 
 
+def test_a_convolution_of_shifted_parts_is_one_loop_per_axis_and_direction_on_a_device() -> None:
+    weights = [0.1, 0.2, 0.4, 0.2, 0.1]
+    arrays = [np.random.default_rng(6).standard_normal(shape) for shape in ((12, 11), (8, 7))]
+
+    def gradient(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            rows = sum(w * x[k : k + 8] for k, w in enumerate(weights))
+            both = sum(w * rows[:, k : k + 7] for k, w in enumerate(weights))
+            loss = tf.reduce_sum((both - y) ** 2)
+        return loss, tape.gradient(loss, x)
+
+    before = recorded(gradient, arrays)
+    after = moved(before)
+
+    assert_same_results(before, after, arrays)
+    steps = fused(after, lambda call: True, windows=MOVES)
+    loops = [step for step in steps if not hasattr(step, "primitive")]
+    assert len(loops) <= 5  # one for each axis and direction, and one for the loss
+    assert all(len([v for v in step.results if v.shape]) == 1 for step in loops)
+
+
 def test_the_part_of_a_slice_that_is_not_zero() -> None:
     def f(x: Any) -> Any:
         return tf.pad(x, [[2, 1], [0, 3]])[1:4, 2:]

@@ -185,6 +185,32 @@ def adam(shapes: list[tuple[int, ...]]) -> tuple[Any, list[Any]]:
     return step, variables
 
 
+@pytest.mark.parametrize(
+    ("part", "is_joined"),
+    [
+        (lambda x: x[1:3], True),
+        (lambda x: x[1], True),
+        (lambda x: x[:, 1:3], False),
+        (lambda x: x[::2], False),
+        (lambda x: tf.transpose(x), False),
+    ],
+)
+def test_loops_are_joined_if_they_read_neighbours(
+    target: Watching, part: Callable[[Any], Any], is_joined: bool
+) -> None:
+    target.windows = target.windows - {"slice"}  # slices are views of arrays then
+    first, second = draw(4, 6), draw(5, 7)
+
+    def both(x: Any, y: Any) -> Any:
+        return tf.exp(part(x)) + 1.0, tf.exp(part(y)) + 1.0
+
+    found = tf.function(both)(first, second)
+
+    for one, other in zip(found, both(first, second), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert any(isinstance(loop, JoinedLoops) for loop in target.loops) == is_joined
+
+
 def test_an_optimizer_step_is_one_joined_loop_over_the_variables(target: Watching) -> None:
     step, variables = adam(SHAPES)
     expected, others = adam(SHAPES)

@@ -1,11 +1,13 @@
 """Horizontal fusion: run independent loops of equal expressions in one launch.
 
-The update of an optimizer, for example, is the same expression for every variable.
+The update of an optimizer, for example, is the same expression for every variable. The arrays of
+such loops have to be contiguous, so a loop that reads a slice or a transposed array stays alone: to
+copy what it reads would take longer than another launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +47,14 @@ def fuse_horizontally(steps: Sequence[Call | Fused]) -> list[Call | Fused | Hori
     """Fuse independent loops of equal expressions; return the steps in topological order."""
     groups = Grouping(steps)
     first: dict[Any, int] = {}
+    scattered = {
+        value.number
+        for step in steps
+        if isinstance(step, Call) and _has_gaps(step)
+        for value in step.results
+    }
     for place, step in enumerate(steps):
-        key = _key(step) if isinstance(step, Fused) else None
+        key = _key(step, scattered) if isinstance(step, Fused) else None
         if key is None:
             continue
         other = first.setdefault(key, place)
@@ -64,8 +72,24 @@ def fuse_horizontally(steps: Sequence[Call | Fused]) -> list[Call | Fused | Hori
     return found
 
 
-def _key(step: Fused) -> Any:
-    """A key that is equal for loops that can be fused; None if a loop cannot be."""
+def _has_gaps(call: Call) -> bool:
+    """Whether the result of a call is a view whose elements are not next to each other."""
+    if call.primitive.name == "permute_dims":
+        return True
+    if call.primitive.name != "slice":
+        return False
+    index, shape = call.params["index"], call.reads[0].shape
+    taken = [len(range(*p.indices(n))) if isinstance(p, slice) else 1 for p, n in zip(index, shape)]
+    steps = [isinstance(part, slice) and part.step not in (None, 1) for part in index]
+    cut = next((axis for axis, n in enumerate(taken) if n > 1), len(taken))
+    return any(steps) or taken[cut + 1 :] != [*shape[cut + 1 : len(taken)]]
+
+
+def _key(step: Fused, scattered: Collection[int]) -> Any:
+    """A key that is equal for loops that can be fused; None if a loop cannot be.
+
+    `scattered` are the numbers of values whose elements are not next to each other.
+    """
     loop = step.loop
     if loop.stages or any(output.combine or output.rows for output in loop.outputs):
         return None
@@ -73,6 +97,8 @@ def _key(step: Fused) -> Any:
     for value, read in zip(step.reads, loop.inputs):
         single = all(size == 1 for size in read.seen)
         if read.window is not None or (not single and read.seen != loop.shape):
+            return None
+        if value.number in scattered and not single:
             return None
         # Scalars are passed once for all loops.
         kinds.append((value.number if single and loop.shape else single, read.dtype))

@@ -210,9 +210,21 @@ class Uses:
         if self._is_fixed(value.number):
             return False
         readers = self._readers[value.number]
-        if all(reader.results[0].number in cone.calls for reader in readers if reader.results):
-            return True
-        return self._anchors[value.number].value != value.number
+        is_alone = all(r.results[0].number in cone.calls for r in readers if r.results)
+        if value.number in self._stencils:  # to compute it again would read many elements again
+            return is_alone and cone.is_computed_once
+        return is_alone or self._anchors[value.number].value != value.number
+
+    @cached_property
+    def _stencils(self) -> set[int]:
+        """The values that elementwise calls compute from windows."""
+        found: set[int] = set()
+        for call in self._calls:
+            if self._weight(call) is not None and any(
+                value.number in found or self._is_shown(value.number) for value in call.reads
+            ):
+                found.add(call.results[0].number)
+        return found
 
     @cached_property
     def _anchors(self) -> dict[int, _Anchor]:

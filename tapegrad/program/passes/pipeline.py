@@ -29,6 +29,7 @@ from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.early_windows import with_early_windows
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.half_precision import with_wide_calls
+from tapegrad.program.passes.joined_rows import with_joined_rows
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
@@ -68,6 +69,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         without_centred_sums,
         with_joined_parts,
         with_placed_ranges,
+        with_joined_rows,
         with_summed_parts,
         partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
