@@ -12,6 +12,7 @@ from tapegrad.core.backend.registry import backend_names, get_backend, unregiste
 from tapegrad.core.values import device as devices
 from tapegrad.errors import BackendUnavailableError
 from tapegrad.testing.battery import check_memory
+from tapegrad_numpy.backend import NumpyBackend
 
 PLUGIN = """
 import numpy as np
