@@ -13,7 +13,7 @@ that look functions up by identity (activations, recorded operations, pickles) w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -161,10 +161,10 @@ def check_function(function: Any) -> Any:
 
 
 _FUNCTIONS: dict[int, FunctionType] = {}
-_checked: set[FunctionType] = set()
+_checked: set[Callable[..., Any]] = set()
 
 
-def leave_unchecked(function: Any) -> Any:
+def leave_unchecked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let `check_function` leave a function as it is: one that calls a checked one itself."""
     _checked.add(function)
     return function
