@@ -10,7 +10,7 @@ classifier of the pixels reaches 22.7 %, and guessing 10 %. Short, from 3000 pic
 20.9 % for the linear classifier.
 """
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -121,4 +121,8 @@ def main(short: bool = False) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="learn for a shorter time, and less")
+    main(short=parser.parse_args().short)

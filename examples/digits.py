@@ -1,9 +1,13 @@
 """Classify handwritten digits with a plain GradientTape loop, as in TensorFlow."""
 
+import argparse
+
 import numpy as np
 
 import tapegrad as tf
 from tapegrad.demo.digits import load_digits
+
+argparse.ArgumentParser(description=__doc__).parse_args()  # knows --help alone
 
 EPOCHS = 30
 BATCH = 64

@@ -9,7 +9,7 @@ the noise as 0.188 (0.2). At 100 places that were held out the mean is off by 0.
 with a standard deviation of 1.19. The short form has 80 points: 0.583, 1.804, 0.185 and 0.135.
 """
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -101,4 +101,8 @@ def main(short: bool = False):
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="learn for a shorter time, and less")
+    main(short=parser.parse_args().short)

@@ -10,7 +10,7 @@ held-out character; the frequencies of characters alone give 3.13, those of pair
 2.39. Short: 2.21 nats.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -146,4 +146,8 @@ def main(short: bool = False) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="learn for a shorter time, and less")
+    main(short=parser.parse_args().short)

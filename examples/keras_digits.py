@@ -1,9 +1,10 @@
-"""Classify handwritten digits with real Keras on tapegrad: `pip install 'tapegrad[keras]'`.
+"""Classify handwritten digits with real Keras on tapegrad: `pip install '.[keras]'`.
 
 With KERAS_BACKEND=tapegrad, `tf.keras` is real Keras. A program that imports Keras only needs no
 change where tapegrad is installed from a wheel: KERAS_BACKEND=tapegrad python program.py
 """
 
+import argparse
 import os
 
 import tapegrad as tf
@@ -45,4 +46,5 @@ def main(epochs: int = 10) -> float:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

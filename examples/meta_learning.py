@@ -12,8 +12,8 @@ five, depending on roundings (six runs whose first weights differ in the last bi
 2.03 and 1.56. Short: 1.39 and 1.05, the ordinary way 2.93 and 2.57.
 """
 
+import argparse
 import math
-import sys
 from itertools import pairwise
 
 import tapegrad as tf
@@ -111,4 +111,8 @@ def main(short: bool = False) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="learn for a shorter time, and less")
+    main(short=parser.parse_args().short)

@@ -11,7 +11,7 @@ Reached: a bound of -17.8 nats per held-out image (pixels that knew nothing of e
 -25.1), and 4.5 % of the pixels wrong after a round through the code. Short: -19.0 nats and 6.6 %.
 """
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -112,4 +112,8 @@ def main(short: bool = False) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="learn for a shorter time, and less")
+    main(short=parser.parse_args().short)

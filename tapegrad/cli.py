@@ -1,17 +1,20 @@
-"""The command line: `tapegrad info`, `tapegrad demo`, `tapegrad bench` and `tapegrad run`.
+"""The command line: `tapegrad info`, `doctor`, `demo`, `bench` and `run`.
 
-Each command is a row of `COMMANDS` and parses its own arguments.
+Each command is a row of `COMMANDS` and parses its own arguments. The exit status is 0, or 1 for a
+check that failed, or 2 for arguments or settings that are wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 
 import numpy as np
 
@@ -26,6 +29,7 @@ class Command:
 
     summary: str
     run: Callable[[Sequence[str]], int]
+    examples: Sequence[str] = ()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,7 +59,17 @@ def _parser() -> argparse.ArgumentParser:
         usage="tapegrad COMMAND [options]",
         description="TensorFlow's GradientTape on NumPy and CuPy.",
         epilog="\n".join(
-            ["commands:", *rows, "", "Run `tapegrad COMMAND --help` for the options of a command."]
+            [
+                *(
+                    "commands:",
+                    *rows,
+                    "",
+                    "examples:",
+                    "  tapegrad doctor",
+                    "  tapegrad info --json",
+                ),
+                *("", "Run `tapegrad COMMAND --help` for the options of a command."),
+            ]
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -82,25 +96,53 @@ def _fail(sentence: str) -> int:
     return 2
 
 
-def _info(argv: Sequence[str]) -> int:
-    argparse.ArgumentParser(prog="tapegrad info", description=COMMANDS["info"].summary).parse_args(
-        argv
+def _command_parser(name: str) -> argparse.ArgumentParser:
+    """Return the parser of a command that knows --json, with examples in its help."""
+    command = COMMANDS[name]
+    lines = [f"  {example}" for example in command.examples]
+    parser = argparse.ArgumentParser(
+        prog=f"tapegrad {name}",
+        description=command.summary,
+        epilog="\n".join(["examples:", *lines]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    return parser
+
+
+def _info(argv: Sequence[str]) -> int:
+    options = _command_parser("info").parse_args(argv)
     backends = describe_backends()
     memories = [(name, backend_for(name).memory(name)) for name in list_devices()]
     rows = [
         ("tapegrad", _version()),
         ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("NumPy", np.__version__),
+        ("ml_dtypes", _version_of("ml_dtypes") or "not installed: there is no bfloat16"),
         *((f"backend {name}", status) for name, status in backends),
         *((name, memory.description) for name, memory in memories if memory.description),
         # Devices of one backend share its libraries.
         *dict.fromkeys(row for _, memory in memories for row in memory.libraries()),
     ]
-    for label, text in rows:
-        print(f"{label:16}{text}")
-    print(f"{'default device':16}{_default_device_line(dict(backends))}")
-    return 0
+    try:
+        rows.append(("default device", _default_device_line(dict(backends))))
+        status = 0
+    except TapegradError as error:  # of TAPEGRAD_DEVICE; the rest of the report still helps
+        rows.append(("default device", f"none, because of TAPEGRAD_DEVICE: {error}"))
+        status = 2
+    if options.json:
+        print(json.dumps(dict(rows), indent=2))
+    else:
+        for label, text in rows:
+            print(f"{label:15} {text}")
+    return status
+
+
+def _version_of(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _default_device_line(status: dict[str, str]) -> str:
@@ -110,8 +152,27 @@ def _default_device_line(status: dict[str, str]) -> str:
         return f"{name} (set by the environment variable TAPEGRAD_DEVICE)"
     if name.startswith("cuda"):
         return f"{name} (CUDA is available; set TAPEGRAD_DEVICE=cpu to use the CPU)"
-    reason = status.get("cupy", "no backend for it is installed").removeprefix("unavailable: ")
+    reason = "the line of backend cupy says why" if "cupy" in status else "no backend has it"
     return f"{name} (CUDA is not used: {reason})"
+
+
+def _doctor(argv: Sequence[str]) -> int:
+    options = _command_parser("doctor").parse_args(argv)
+    from tapegrad.commands.doctor import findings  # imports most of the package
+
+    found = []
+    for finding in findings():
+        found.append(finding)
+        if not options.json:
+            where = f"{finding.check}{f' on {finding.device}' if finding.device else ''}"
+            time = f"{finding.seconds:6.2f} s" if finding.state != "skipped" else ""
+            print(f"{finding.state:8}{where:32}{time:10}{finding.message}".rstrip(), flush=True)
+    failed = [finding for finding in found if finding.state == "failed"]
+    if options.json:
+        print(json.dumps([finding.as_dict() for finding in found], indent=2))
+    else:
+        print(f"{len(failed)} of {len(found)} checks failed." if failed else "No check failed.")
+    return 1 if failed else 0
 
 
 def _demo(argv: Sequence[str]) -> int:
@@ -133,7 +194,17 @@ def _run(argv: Sequence[str]) -> int:
 
 
 COMMANDS: dict[str, Command] = {
-    "info": Command("Show versions, backends, devices, and which device is used and why.", _info),
+    "info": Command(
+        "Show versions, backends, devices, and which device is used and why.",
+        _info,
+        ("tapegrad info", "tapegrad info --json", "TAPEGRAD_DEVICE=cpu tapegrad info"),
+    ),
+    "doctor": Command(
+        "Check in seconds that this installation computes what it should, on every device. "
+        "The exit status is 1 if a check failed.",
+        _doctor,
+        ("tapegrad doctor", "tapegrad doctor --json"),
+    ),
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
     "bench": Command("Time training steps on each device, next to other libraries.", _bench),
     "run": Command("Run a program in several processes, which tapegrad.distribute joins.", _run),

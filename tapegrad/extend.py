@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.core.exports import list_exports
 from tapegrad.core.primitive.families import binary, elementwise, linear, nondifferentiable, unary
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.errors import ArgumentTypeError
@@ -78,3 +79,6 @@ def _check_open(primitive: Primitive) -> None:
         raise KeyError(f"{primitive.name} already has a gradient rule.")
     if not primitive.differentiable:
         raise KeyError(f"{primitive.name} is declared to have no gradient.")
+
+
+list_exports(globals())

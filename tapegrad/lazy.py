@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_class, check_function
+from tapegrad.core.exports import list_exports
 from tapegrad.core.values.array_interface import ArrayInterface, register_array_interface
 
 NAMESPACES = {
@@ -174,7 +175,9 @@ def load(name: str) -> Any:
         return importlib.import_module("keras")
     if name in NAMESPACES:
         # On first use, so that `import tapegrad` stays cheap.
-        return importlib.import_module(f"tapegrad.{name}")
+        namespace = importlib.import_module(f"tapegrad.{name}")
+        list_exports(vars(namespace))
+        return namespace
     if name not in FUNCTIONS:
         raise absence("", name)
     module, defined_as = FUNCTIONS[name]

@@ -36,7 +36,7 @@ def load() -> Any:
             ) from error
         raise BackendUnavailableError(
             "Backend 'cupy' needs CuPy, which is not installed. "
-            "Run: pip install 'tapegrad[cuda13]' (or [cuda12])."
+            "In a checkout of tapegrad, run: pip install '.[cuda13]' (or '.[cuda12]')."
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

@@ -24,9 +24,9 @@ class TracedMemory:
     description = ""
 
     def libraries(self) -> list[tuple[str, str]]:
-        from tapegrad_numpy.self_checks import failed_checks  # imports the C generator
+        from tapegrad_numpy.self_checks import libraries  # imports the C generator
 
-        return failed_checks()
+        return libraries()
 
     def read_later(self, array: Any) -> ReadAtOnce:
         return ReadAtOnce(np.array(array))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tapegrad.core.ownership import info_rows
 from tapegrad.core.trace.expression import array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
-from tapegrad_numpy.loops import direct_calls
+from tapegrad_numpy.loops import compiler, direct_calls
 from tapegrad_numpy.loops.compile import make_all
 from tapegrad_numpy.ownership import check_views
 
@@ -22,3 +24,21 @@ def failed_checks() -> list[tuple[str, str]]:
     why = direct_calls.why_not_used()
     text = f"off: compiled loops are called by ctypes, because {why}"
     return [*([("direct calls", text)] if why else []), *info_rows()]
+
+
+def libraries() -> list[tuple[str, str]]:
+    """Return the name and the state of what the speed on the CPU depends on."""
+    found = compiler.find()
+    missing = "none: functions run without fused loops. Install gcc or clang, or set CC"
+    return [
+        ("BLAS", _blas()),
+        ("C compiler", missing if found is None else " ".join(found.command)),
+        *failed_checks(),
+    ]
+
+
+def _blas() -> str:
+    """Return the name and the version of the BLAS library that NumPy was built with."""
+    settings: Any = np.show_config(mode="dicts")
+    blas = settings.get("Build Dependencies", {}).get("blas", {})
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()

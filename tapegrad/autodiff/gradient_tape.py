@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from tapegrad.autodiff import batching, explain, jacobian, per_example
 from tapegrad.autodiff.arguments import (
@@ -21,6 +21,8 @@ from tapegrad.core.recorder import Node
 from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting import cast
@@ -55,6 +57,30 @@ class GradientTape(Recording):
         super().__init__(persistent, watch_accessed_variables)
         self._on_none = on_none
 
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: Tensor | Variable,
+        output_gradients: Any = ...,
+        unconnected_gradients: Any = ...,
+    ) -> Tensor: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: list[Tensor] | list[Variable],
+        output_gradients: Any = ...,
+        unconnected_gradients: Any = ...,
+    ) -> list[Tensor]: ...
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = ...,
+        unconnected_gradients: Any = ...,
+    ) -> Any: ...
     def gradient(
         self,
         target: Any,

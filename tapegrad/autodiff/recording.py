@@ -64,6 +64,18 @@ class Recording(CutLog):
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
         self.token = Token(keeps_history=True)  # last: `__del__` reads all of these once it exists
 
+    def __repr__(self) -> str:
+        state = "not entered"
+        if self._recording:
+            state = "recording"
+        elif self._used_up:
+            state = "used up"
+        elif self._was_entered:
+            state = "recorded"
+        kind = ", persistent" if self._persistent else ""
+        watched = f", {len(self._variables)} variables watched" if self._variables else ""
+        return f"<tapegrad.{type(self).__name__}: {state}{kind}{watched}>"
+
     # Life cycle
 
     def __enter__(self) -> Self:

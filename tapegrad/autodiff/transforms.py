@@ -20,6 +20,7 @@ from tapegrad.autodiff.custom_gradient import recompute_grad
 from tapegrad.autodiff.explain import where_left
 from tapegrad.autodiff.forward import TransformAccumulator
 from tapegrad.autodiff.gradient_tape import TransformTape
+from tapegrad.autodiff.host_results import as_given
 from tapegrad.autodiff.jacobian import CHUNK_BYTES, check_chunk, one_hot_rows
 from tapegrad.core.argument_checks import check_choice, check_wholes
 from tapegrad.core.values import nest
@@ -51,13 +52,14 @@ def value_and_grad(
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        args, sources = _inputs(args, argnums)
+        inputs, sources = _inputs(args, argnums)
         with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(sources, f))
-            result = f(*_apart(args, sources), **kwargs)
+            result = f(*_apart(inputs, sources), **kwargs)
         value, aux = result if has_aux else (result, None)
         _check_scalar(value, f, tape)
         gradient = tape.gradient(value, sources, unconnected_gradients=_ZERO)
+        gradient = as_given(gradient, _chosen(args, argnums))
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
     return evaluate
@@ -102,7 +104,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     def pullback(cotangents: Any) -> Any:
         found = iter(tape.gradient(value, floating, cotangents, _ZERO))
         leaves = [next(found) if x.dtype.is_differentiable else None for x in flat]
-        gradients = nest.pack_sequence_as(sources, leaves)
+        gradients = as_given(nest.pack_sequence_as(sources, leaves), primals)
         return gradients[0] if len(primals) == 1 else gradients
 
     return value, pullback
@@ -144,14 +146,15 @@ def jacobian(
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         fixed, source = _inputs(args, argnums)
+        given = args[argnums]
         if mode == "forward":
-            return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
+            return as_given(_forward_jacobian(f, fixed, kwargs, source, chunk_size), given)
         with TransformTape(watch_accessed_variables=False) as tape:
             tape.watch(_floating(source, f))
             value = f(*_apart(fixed, source), **kwargs)
         if mode is None and _forward_pays(value, source):
-            return _forward_jacobian(f, fixed, kwargs, source, chunk_size)
-        return tape.jacobian(value, source, _ZERO, chunk_size=chunk_size)
+            return as_given(_forward_jacobian(f, fixed, kwargs, source, chunk_size), given)
+        return as_given(tape.jacobian(value, source, _ZERO, chunk_size=chunk_size), given)
 
     return evaluate
 
@@ -220,7 +223,7 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
             value = f(*_apart((source,), source))
         _check_scalar(value, f, inner)
         gradient = inner.gradient(value, source, unconnected_gradients=_ZERO)
-    return outer.gradient(gradient, source, _array_like(v), _ZERO)
+    return as_given(outer.gradient(gradient, source, _array_like(v), _ZERO), x)
 
 
 checkpoint = recompute_grad
@@ -234,15 +237,25 @@ def _inputs(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for number in wanted:
         if not -len(args) <= number < len(args):
-            raise ArgumentError(f"argnums={number} is out of range for {len(args)} arguments.")
+            raise ArgumentError(
+                f"argnums={number} is out of range for {len(args)} arguments. Derivatives are "
+                "taken by positional arguments: write f(x) instead of f(x=x)."
+                if not args
+                else f"argnums={number} is out of range for {len(args)} arguments."
+            )
     chosen = {number % len(args): None for number in wanted}
     fresh = tuple(
         nest.map_structure(_fresh, _array_like(arg)) if number in chosen else arg
         for number, arg in enumerate(args)
     )
+    return fresh, _chosen(fresh, argnums)
+
+
+def _chosen(args: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
+    """Return the arguments to differentiate by."""
     if isinstance(argnums, int):
-        return fresh, fresh[argnums]
-    return fresh, tuple(fresh[number] for number in wanted)
+        return args[argnums]
+    return tuple(args[number] for number in argnums)
 
 
 def _apart(args: tuple[Any, ...], sources: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ that look functions up by identity (activations, recorded operations, pickles) w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -32,6 +32,7 @@ from tapegrad.core.argument_checks import (
     check_whole,
     refuse,
 )
+from tapegrad.core.exports import list_exports
 from tapegrad.core.failed_calls import explained
 from tapegrad.core.symbolic_calls import Answer, symbolic_answer
 
@@ -100,8 +101,10 @@ def check_calls(
     """Add the checks to the functions of a module and to the methods of its classes and objects.
 
     A module that exports public names calls this at its end: `check_calls(globals(), __all__)`.
-    `methods` limits the checks of classes to these methods.
+    `methods` limits the checks of classes to these methods. Such a module lists only its exports
+    in `dir()`.
     """
+    list_exports(names)
     for name in exported:
         value = names.get(name)
         if isinstance(value, MethodType):
@@ -158,7 +161,13 @@ def check_function(function: Any) -> Any:
 
 
 _FUNCTIONS: dict[int, FunctionType] = {}
-_checked: set[FunctionType] = set()
+_checked: set[Callable[..., Any]] = set()
+
+
+def leave_unchecked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `check_function` leave a function as it is: one that calls a checked one itself."""
+    _checked.add(function)
+    return function
 
 
 def can_be_checked(function: Any) -> bool:
@@ -314,7 +323,7 @@ def _template(
         "    if _answer is not None: return _answer.value",
         "    _other = _explained(_unchecked, _args, _kwargs, _error)",
         "    if _other is None: raise",
-        "    raise _other from _error",
+        "    raise _other from _other.__cause__",
     ]
     if cells:
         lines = [f"def outer({', '.join(cells)}):", *[f"  {line}" for line in lines]]

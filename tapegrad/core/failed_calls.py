@@ -44,7 +44,24 @@ def explained(
     error: Exception,
     title: str | None = None,
 ) -> Exception | None:
-    """Return the error to raise instead of one that an inner line raised, or None to keep it."""
+    """Return the error to raise instead of one that an inner line raised, or None to keep it.
+
+    Its cause is the inner error, unless it repeats the words of that.
+    """
+    other = _explained(function, args, kwargs, error, title)
+    if other is not None:
+        repeats = isinstance(error, TapegradError) and str(error) in str(other)
+        other.__cause__ = error.__cause__ if repeats else error
+    return other
+
+
+def _explained(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    error: Exception,
+    title: str | None,
+) -> Exception | None:
     text = str(error)
     is_refused = isinstance(error, ArgumentTypeError)
     is_conversion = is_refused and any(part in text for part in _CONVERSIONS)

@@ -83,6 +83,20 @@ def is_held_elsewhere(holder: Any) -> bool:
     return reference_counts([holder.array]) != [count_for(2)]  # the holder and the list
 
 
+def is_held_alone(holder: Any) -> bool:
+    """Whether nothing but `holder` can read the memory of its array: a fast test for one array.
+
+    >>> import tapegrad
+    >>> x = tapegrad.constant([1.0, 2.0])
+    >>> is_held_alone(x)
+    True
+    >>> array = x.array
+    >>> is_held_alone(x)
+    False
+    """
+    return _count_of_held(holder) == _COUNT_IF_ALONE and holder.array.base is None and not _reasons
+
+
 class Owners:
     """How many programs hold each array, by the ids of the arrays.
 
@@ -155,6 +169,18 @@ class _Holder:
     """An object that can hold another one."""
 
     held: object
+    array: object
+
+
+def _count_of_held(holder: Any) -> int:
+    return sys.getrefcount(holder.array) if _COUNT_FOR_ONE else UNKNOWN
+
+
+def _count_if_alone() -> int:
+    """The count of an array that one object holds, as `_count_of_held` finds it."""
+    holder = _Holder()
+    holder.array = _Holder()
+    return _count_of_held(holder)
 
 
 def _count_for_one() -> int:
@@ -166,6 +192,7 @@ def _count_for_one() -> int:
 
 
 _COUNT_FOR_ONE = _count_for_one()
+_COUNT_IF_ALONE = _count_if_alone()
 
 
 def _reason() -> str:

@@ -7,7 +7,7 @@ model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=Tru
 model.fit(images, labels, epochs=5)
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.values.device import device
 from tapegrad.keras import (
@@ -60,5 +60,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras", name, __all__)
+if not TYPE_CHECKING:  # a checker shall see which names there are
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras", name, __all__)

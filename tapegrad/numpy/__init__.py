@@ -18,6 +18,7 @@ from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.values.tensor import Tensor as ndarray  # noqa: N813 -- NumPy's name
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import emath, fft, lib, linalg, polynomial, random, special
+from tapegrad.numpy.ufuncs import shorten_calls as _shorten_calls
 
 # Packed, so that the groups are visible at a glance.
 # fmt: off
@@ -222,3 +223,4 @@ __all__ = [
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)
+_shorten_calls()

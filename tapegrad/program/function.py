@@ -19,6 +19,7 @@ from tapegrad.autodiff.batching import current_frame
 from tapegrad.core.call_site import level_outside
 from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
+from tapegrad.core.tracebacks import with_short_tracebacks
 from tapegrad.core.values import nest
 from tapegrad.core.values.shared import mark_views
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -204,6 +205,7 @@ class Function:
             place_hosts(arrays, hosts)
         return entry.run(arrays)
 
+    @with_short_tracebacks
     def _call(self, args: Args, kwargs: Kwargs) -> Any:
         """Replay or record the call, or run the Python code if neither is possible."""
         if SETTINGS["slow"] and (twin := checked_twin(self)) is not None:

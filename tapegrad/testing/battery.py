@@ -55,10 +55,19 @@ def check_protocol(backend: Backend) -> None:
     check_memory(backend)
 
 
+_MEMORY = ("description", "libraries", "read_later", "used", "reset_peak", "release", "set_limit")
+
+
 def check_memory(backend: Backend) -> None:
     """The counters answer, and a peak that is counted is not below what is in use."""
     for name in backend.devices():
-        memory = backend.memory(name)
+        memory: Any = backend.memory(name)
+        missing = [member for member in _MEMORY if not hasattr(memory, member)]
+        assert not missing, (
+            f"memory({name!r}) of backend {backend.name!r} must return an object with the members "
+            f"of tapegrad.core.backend.protocol.Memory. Got {type(memory).__name__}, which lacks "
+            f"{', '.join(missing)}."
+        )
         assert isinstance(memory.description, str)
         memory.release()
         memory.reset_peak()

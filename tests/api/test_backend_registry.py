@@ -11,6 +11,8 @@ from tapegrad.core.backend import registry as backends
 from tapegrad.core.backend.registry import backend_names, get_backend, unregister_backend
 from tapegrad.core.values import device as devices
 from tapegrad.errors import BackendUnavailableError
+from tapegrad.testing.battery import check_memory
+from tapegrad_numpy.backend import NumpyBackend
 
 PLUGIN = """
 import numpy as np
@@ -81,7 +83,7 @@ def test_a_backend_without_its_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     unregister_backend("cupy")
 
-    with pytest.raises(BackendUnavailableError, match=r"needs CuPy.*pip install 'tapegrad\["):
+    with pytest.raises(BackendUnavailableError, match=r"needs CuPy.*pip install '\.\[cuda13\]'"):
         get_backend("cupy")
 
 
@@ -115,3 +117,12 @@ def test_known_devices_are_found_without_looking_through_installed_packages(monk
 
     with tf.device("cpu:0"):
         assert devices.current_device() == "cpu"
+
+
+def test_the_battery_says_what_memory_must_return():
+    class Forgetful(NumpyBackend):
+        def memory(self, device):
+            return None
+
+    with pytest.raises(AssertionError, match=r"must return an object .*NoneType"):
+        check_memory(Forgetful())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import tapegrad
 from tapegrad import cli
+from tapegrad.commands import doctor
 from tapegrad.core.values.device import reset_default_device
 from tests.house.sources import ROOT
 
@@ -34,7 +36,7 @@ def test_an_unknown_command_lists_those_that_exist(capsys):
     assert cli.main(["inof"]) == 2
 
     assert capsys.readouterr().err == (
-        "tapegrad: There is no command 'inof'. Commands: info, demo, bench, run. "
+        "tapegrad: There is no command 'inof'. Commands: info, doctor, demo, bench, run. "
         "Did you mean 'info'?\n"
     )
 
@@ -70,7 +72,11 @@ def test_info_says_that_the_environment_chose_the_device(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "status", "line"),
     [
-        ("cpu", "unavailable: CuPy is missing.", "cpu (CUDA is not used: CuPy is missing.)"),
+        (
+            "cpu",
+            "unavailable: CuPy is missing.",
+            "cpu (CUDA is not used: the line of",
+        ),
         ("cuda:0", "devices: cuda:0", "cuda:0 (CUDA is available; "),
     ],
 )
@@ -102,3 +108,71 @@ def test_python_dash_m_runs_the_same_commands(tmp_path):
 
     assert done.returncode == 2
     assert b"There is no command 'nonsense'" in done.stderr
+
+
+def test_info_as_json_has_the_same_rows(capsys):
+    assert cli.main(["info", "--json"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    assert rows["tapegrad"] == tapegrad.__version__
+    assert {"NumPy", "BLAS", "C compiler", "ml_dtypes", "backend numpy", "default device"} <= set(
+        rows
+    )
+
+
+@pytest.mark.usefixtures("fresh_default_device")
+def test_info_with_an_unknown_device_reports_all_and_fails(capsys, monkeypatch):
+    monkeypatch.setenv("TAPEGRAD_DEVICE", "foo")
+
+    assert cli.main(["info"]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1].startswith(
+        "default device  none, because of TAPEGRAD_DEVICE: There is no device 'foo'."
+    )
+    assert "C compiler" in printed.out
+    assert printed.err == ""
+
+
+def test_info_says_the_reason_against_cuda_once(capsys):
+    cli.main(["info"])
+
+    assert capsys.readouterr().out.count("Backend 'cupy'") <= 1
+
+
+def test_doctor_finds_nothing_wrong_here(capsys):
+    assert cli.main(["doctor", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert {row["state"] for row in found if row["device"] == "cpu"} == {"ok"}
+    assert len([row for row in found if row["device"] == "cpu"]) == len(doctor.CHECKS)
+
+
+def test_doctor_fails_with_the_reason(capsys, monkeypatch):
+    def broken():
+        raise ArithmeticError("a result is off by 1")
+
+    monkeypatch.setattr(doctor, "CHECKS", {"sums": broken})
+
+    assert cli.main(["doctor"]) == 1
+
+    printed = capsys.readouterr().out
+    assert "failed  sums on cpu" in printed
+    assert "ArithmeticError: a result is off by 1" in printed
+    assert "checks failed." in printed
+
+
+def test_doctor_notices_a_wrong_result():
+    with pytest.raises(ArithmeticError, match=r"off by 0\.5"):
+        doctor._expect_close([1.0, 2.5], [1.0, 2.0], 1e-3)
+    with pytest.raises(ArithmeticError, match="off by nan"):
+        doctor._expect_close([np.nan], [1.0], 1e-3)
+
+
+@pytest.mark.parametrize("name", ["info", "doctor"])
+def test_help_of_a_command_shows_examples(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+
+    assert stop.value.code == 0
+    assert f"  tapegrad {name} --json\n" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -92,7 +93,9 @@ def test_a_number_that_makes_no_sense_is_refused(option, value, capsys):
     assert expected in capsys.readouterr().err
 
 
-def test_the_example_learns_the_digits(capsys):
+def test_the_example_learns_the_digits(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["digits.py"])
+
     runpy.run_path(str(ROOT / "examples" / "digits.py"), run_name="__main__")
 
     last = capsys.readouterr().out.splitlines()[-1]

@@ -12,7 +12,7 @@ import pytest
 from tests.house.sources import ROOT
 
 NO_CUPY = "import sys; sys.modules['cupy'] = None\n"
-NEEDS_CUPY = "Backend 'cupy' needs CuPy, which is not installed. Run: pip install "
+NEEDS_CUPY = "Backend 'cupy' needs CuPy, which is not installed. In a checkout of "
 NEEDS_DEVICE = "Backend 'cupy' needs a CUDA device and its driver. CuPy says: "
 
 TRAIN = """
@@ -82,7 +82,7 @@ def test_without_cupy_the_cuda_device_says_what_to_install():
 
 
 def test_without_cupy_info_names_the_reason():
-    assert f"default device  cpu (CUDA is not used: {NEEDS_CUPY}" in run(NO_CUPY + INFO)
+    assert f"backend cupy    unavailable: {NEEDS_CUPY}" in run(NO_CUPY + INFO)
 
 
 def test_without_a_driver_gradients_are_computed_on_the_cpu(driverless):
@@ -97,7 +97,7 @@ def test_without_a_driver_the_cuda_device_says_what_is_missing(driverless):
 
 
 def test_without_a_driver_info_names_the_reason(driverless):
-    assert f"default device  cpu (CUDA is not used: {NEEDS_DEVICE}" in run(INFO, driverless)
+    assert f"backend cupy    unavailable: {NEEDS_DEVICE}" in run(INFO, driverless)
 
 
 @pytest.mark.parametrize("home", ["", "not/absolute", "/proc/nowhere"])
@@ -137,4 +137,7 @@ def test_what_is_installed_here_says_why_there_is_no_cuda_device():
 
 
 def test_what_is_installed_here_says_so_in_info():
-    assert "default device  cpu (CUDA is not used: Backend 'cupy' " in run(INFO)
+    printed = run(INFO)
+
+    assert "backend cupy    unavailable: Backend 'cupy' " in printed
+    assert "default device  cpu (CUDA is not used: the line of backend cupy says why)" in printed

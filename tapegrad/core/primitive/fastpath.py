@@ -14,14 +14,13 @@ from typing import Any
 from tapegrad.core.backend.capabilities import BindableKernel
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.checked_kernel import eager_kernel
+from tapegrad.core.primitive.kernel_errors import EXPLAINED, explain_failure
 from tapegrad.core.primitive.primitive import (
-    EXPLAINED,
     Primitive,
     bind_any,
     broadcast_specs,
     dtype_specs,
     execute,
-    explain_failure,
     record,
 )
 from tapegrad.core.primitive.rule import source_of
@@ -52,7 +51,7 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
         except KeyError:
             return _first_time(primitive, params, kernels, (array,), (x.node,))
         except EXPLAINED as error:
-            explain_failure(primitive, (array,), error)
+            explain_failure(primitive.name, (array,), error)
         except MemoryError as error:
             again = partial(kernels[type(array)], array)
             result = recover(primitive.name, (array,), again, error, (x.node,))
@@ -107,7 +106,7 @@ def two_operands(
         except KeyError:
             return _first_time(primitive, params, kernels, (x, b), (None, y.node))
         except EXPLAINED as error:
-            explain_failure(primitive, (x, b), error)
+            explain_failure(primitive.name, (x, b), error)
         except MemoryError as error:
             again = partial(kernels[type(b)], x, b)
             result = recover(primitive.name, (b,), again, error, (y.node,))
@@ -142,7 +141,7 @@ def two_operands(
         except KeyError:
             return _first_time(primitive, params, kernels, (a, b), (node1, node2))
         except EXPLAINED as error:
-            explain_failure(primitive, (a, b), error)
+            explain_failure(primitive.name, (a, b), error)
         except MemoryError as error:
             again = partial(kernels[type(a)], a, b)
             result = recover(primitive.name, (a,), again, error, (node1, node2))

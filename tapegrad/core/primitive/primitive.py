@@ -13,9 +13,11 @@ An elementwise rule is the VJP and, because an elementwise map is its own transp
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from tapegrad.core import memory_holders  # noqa: F401  # lets errors say what holds memory
@@ -25,7 +27,8 @@ from tapegrad.core.eager_hooks import on_hooks
 from tapegrad.core.exact_key import exact_key
 from tapegrad.core.out_of_memory import recover
 from tapegrad.core.primitive.checked_kernel import CheckedKernel, eager_kernel
-from tapegrad.core.primitive.real_operands import is_complex_dtype, real_kernel, refuse_complex
+from tapegrad.core.primitive.kernel_errors import EXPLAINED, explain_failure
+from tapegrad.core.primitive.real_operands import real_kernel
 from tapegrad.core.primitive.rule import PICK, Rule, shape_of, share_tangents
 from tapegrad.core.recorder import (
     RAW,
@@ -42,17 +45,12 @@ from tapegrad.core.recorder import (
 )
 from tapegrad.core.symbolic_calls import symbolic_answer
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
-from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.shared import mark_views
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
-    ArgumentError,
     ArgumentTypeError,
     MissingRuleError,
-    OutOfRangeError,
-    ShapeError,
-    TapegradError,
 )
 
 RuleFunction = Callable[..., Any] | None
@@ -63,15 +61,6 @@ PRIMITIVES: dict[str, Primitive] = {}
 INTERPRETERS: dict[type, Callable[..., Any]] = {}
 """Value types that handle every call in which they are an operand, e.g. batched tensors."""
 
-
-_DTYPE_COMPLAINTS = (
-    *("not supported for the input types", "No loop matching", "Cannot cast ufunc", "Wrong type ("),
-    *("real arrays", "not 'complex'", "did not contain a loop with signature"),
-)
-"""Words of NumPy's and CuPy's errors about a dtype that a function does not support."""
-
-EXPLAINED = (ValueError, TypeError, OverflowError, RuntimeError)
-"""Errors of kernels that `explain_failure` raises again with the operands' types."""
 
 MOST_FAST = 1024
 """The most combinations of params for which a primitive caches a fast path."""
@@ -98,8 +87,14 @@ class Primitive:
     ) -> None:
         if type(name) is not str:
             raise ArgumentTypeError(f"The name of a primitive must be text. Got {name!r:.80}.")
-        if name in PRIMITIVES:
-            raise KeyError(f"There is already a primitive called {name!r}.")
+        self.declared_in = _declaring_module()
+        before = PRIMITIVES.get(name)
+        if before is not None and not self.declared_in == before.declared_in == "__main__":
+            raise KeyError(
+                f"There is already a primitive called {name!r}, declared in "
+                f"{before.declared_in}. Choose another name. Only a script or a notebook "
+                "may declare its own primitives again."
+            )
         self.name = name
         self.forward = forward
         self.differentiable = differentiable
@@ -303,6 +298,17 @@ class Primitive:
         return kernel  # type: ignore[no-any-return]
 
 
+def _declaring_module() -> str:
+    """Return the module that declares a primitive, directly or through a family."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN_PACKAGE):
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+_OWN_PACKAGE = "tapegrad.core.primitive."
+
+
 def _switch_checks() -> None:
     for primitive in [*PRIMITIVES.values()]:
         primitive.switch_checks()
@@ -400,7 +406,7 @@ def execute(
         kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
         result = kernel(*operands, **params)
     except EXPLAINED as error:
-        explain_failure(primitive, operands, error)
+        explain_failure(primitive.name, operands, error)
     except MemoryError as error:
         again = partial(kernel, *operands, **params)
         result = recover(primitive.name, operands, again, error, nodes)
@@ -433,39 +439,6 @@ def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
         if type(array) is not first and find_backend(type(array)) is not find_backend(first):
             refuse_mixed_devices(primitive.name, arrays)
     return first
-
-
-def explain_failure(primitive: Primitive, operands: Sequence[Any], error: Exception) -> NoReturn:
-    """Raise a kernel's error again, with the name of the primitive and the operands' types."""
-    about_dtypes = any(words in str(error) for words in _DTYPE_COMPLAINTS)
-    if isinstance(error, TapegradError) or type(error).__module__ == "numpy.linalg":
-        raise error
-    if isinstance(error, RuntimeError) and not _is_about_dimensions(error):
-        raise error
-    arrays = [operand for operand in operands if type(operand) not in NUMBERS]
-    refuse_mixed_devices(primitive.name, arrays)
-    if about_dtypes and isinstance(error, TypeError):
-        for array in arrays:
-            dtype = backend_of(array).dtype_of(array)
-            if is_complex_dtype(dtype):
-                refuse_complex(primitive.name, dtype)
-    came = ", ".join(f"{as_dtype(backend_of(a).dtype_of(a))}{list(a.shape)}" for a in arrays)
-    kind: type[Exception] = ArgumentTypeError
-    if isinstance(error, OverflowError):
-        kind = OutOfRangeError
-    elif isinstance(error, RuntimeError):
-        kind = ShapeError
-    elif isinstance(error, ValueError):
-        about_shapes = any(
-            word in str(error) for word in ("shape", "size", "broadcast", "dimension")
-        )
-        kind = ShapeError if about_shapes else ArgumentError
-    raise kind(f"{primitive.name} cannot take {came}: {error}") from error
-
-
-def _is_about_dimensions(error: RuntimeError) -> bool:
-    """Whether it is NumPy's error for more dimensions than its iterators support."""
-    return type(error) is RuntimeError and "dimensions" in str(error)
 
 
 def record(

@@ -105,6 +105,15 @@ class HasArray(HasOperators):
     def device(self) -> str:
         return device_name(backend_of(self.array).device_of(self.array))
 
+    def _repr_html_(self) -> str:
+        """Return a table of the values, which notebooks display."""
+        from tapegrad.core import html  # for notebooks only
+
+        if is_recorded(self.array):
+            return html.preformatted(repr(self))
+        title = f"{type(self).__name__} of shape {self.shape}, {self.dtype}, on {self.device}"
+        return html.array_page(title, host.fetch(self.array, None, "repr()"))
+
 
 class Tensor(HasArray):
     """An immutable array that tapes can record. Make one with `tapegrad.constant`.
@@ -133,9 +142,10 @@ class Tensor(HasArray):
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray:
         """Return a copy as a NumPy array (a NumPy scalar for a 0-d tensor)."""
         value = host.fetch(self.array, self.node, "numpy()")
+        # A scalar of NumPy has the methods of an array, so type checkers may take it for one.
         return value[()] if value.ndim == 0 else value
 
     def numpy_later(self) -> host.Later:

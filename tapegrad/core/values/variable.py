@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
@@ -242,7 +244,7 @@ class Variable(HasArray):
     __imod__ = __ipow__ = __imatmul__ = __iand__ = __ior__ = __ixor__ = _refuse_in_place
     __ilshift__ = __irshift__ = _refuse_in_place
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray:
         return self._outgoing().numpy()
 
     def numpy_later(self) -> host.Later:

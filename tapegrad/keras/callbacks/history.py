@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from tapegrad.core import html
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
+
+_MOST_EPOCHS = 20
+"""How many epochs a notebook displays."""
 
 
 class History(Callback):
@@ -25,6 +31,20 @@ class History(Callback):
         self.history: dict[str, list[Any]] = {}
         self.epoch: list[int] = []
 
+    def __repr__(self) -> str:
+        last = ", ".join(f"{name} {_short(values[-1])}" for name, values in self.history.items())
+        return f"<History of {len(self.epoch)} epochs{': ' if last else ''}{last}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the metrics of the last epochs, which notebooks display."""
+        shown = len(self.epoch[-_MOST_EPOCHS:])
+        values = [column[-shown:] for column in self.history.values()]
+        rows = [
+            (epoch + 1, *map(_short, row))
+            for epoch, *row in zip(self.epoch[-shown:], *values, strict=False)
+        ]
+        return html.table(rows, ["epoch", *self.history])
+
     def on_train_begin(self, logs: Any = None) -> None:
         self.epoch = []
 
@@ -37,3 +57,8 @@ class History(Callback):
             self.history.setdefault(name, []).append(value)
         if self.model is not None:
             self.model.history = self
+
+
+def _short(value: Any) -> str:
+    """Return a metric with four digits; a metric may also have several values."""
+    return f"{value:.4g}" if isinstance(value, int | float | np.generic) else str(value)

@@ -1,6 +1,6 @@
 """All layers, under Keras' names."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -185,5 +185,7 @@ _METHODS = """
 _check_calls(globals(), __all__, _METHODS.split())
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.layers", name, __all__)
+if not TYPE_CHECKING:  # a checker shall see which names there are
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.layers", name, __all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -180,14 +180,16 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             mixed_weights.pop(name, None)
         super().__setattr__(name, value)
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            variable = self.__dict__["_in_float32"][name]
-        except KeyError:
-            raise no_attribute(self, name) from None
-        if self._is_calling and variable.number not in self._kept_as_is:
-            return cast(variable, self.compute_dtype)
-        return variable
+    if not TYPE_CHECKING:  # a checker shall see which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                variable = self.__dict__["_in_float32"][name]
+            except KeyError:
+                raise no_attribute(self, name) from None
+            if self._is_calling and variable.number not in self._kept_as_is:
+                return cast(variable, self.compute_dtype)
+            return variable
 
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]
@@ -373,10 +375,12 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         """Return the mask of the output: the input's mask if the layer supports masking."""
         return previous_mask if self.supports_masking else None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    # Most layers return one tensor. Those that return several are rare enough that the type of
+    # their result is left to their users.
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         forward_pass = current_pass.get()
         if forward_pass is None:
-            return self._call_outermost(args, kwargs)
+            return self._call_outermost(args, kwargs)  # type: ignore[no-any-return]
         training = kwargs.pop("training", None) if kwargs else None
         if self.input_spec is not None and args:
             check_inputs(self, args[0])
@@ -387,7 +391,8 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         else:
             if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
                 more = {} if training is None else {"training": training}
-                return call_symbolically(self, args, {**kwargs, **more})
+                symbolic: Any = call_symbolically(self, args, {**kwargs, **more})
+                return symbolic  # type: ignore[no-any-return]
             if self.takes_text:
                 args = self.text_inputs(args)
             args = nest.map_structure(
@@ -423,7 +428,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         if state["activity_regularizer"] is not None:
             for output in nest.flatten(outputs):
                 self.add_loss(self.activity_regularizer(output) / output.shape[0])
-        return outputs
+        return outputs  # type: ignore[no-any-return]
 
     def _call_outermost(self, args: Any, kwargs: Any) -> Any:
         """Start a forward pass, and apply the deferred moving averages at its end."""
@@ -443,7 +448,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             other = explained(type(self).call, (self, *args), kwargs, error, self._title)
             if other is None:
                 raise
-            raise other from error
+            raise other from other.__cause__
         finally:
             averages.finish(self)
 

@@ -1,6 +1,6 @@
 """Models, under Keras' names."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -28,6 +28,12 @@ _METHODS = """
 """
 _check_calls(globals(), __all__, _METHODS.split())
 
+# Python's errors name a method by its class: users know Model, not the classes it is made of.
+for _name in ("compile", "evaluate", "fit", "predict", "train_on_batch", "test_on_batch"):
+    getattr(Model, _name).__qualname__ = f"Model.{_name}"
 
-def __getattr__(name: str) -> _Any:
-    raise _absent_name("keras.models", name, __all__)
+
+if not TYPE_CHECKING:  # a checker shall see which names there are
+
+    def __getattr__(name: str) -> _Any:
+        raise _absent_name("keras.models", name, __all__)

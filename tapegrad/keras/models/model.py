@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
+from tapegrad.core import html
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
@@ -96,7 +97,8 @@ class Model(Trainer, Layer):
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs of a functional or Sequential model."""
-        return [x.name for x in self.inputs]
+        inputs: list[Any] = getattr(self, "inputs")  # noqa: B009  # of subclasses with a graph
+        return [x.name for x in inputs]
 
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor; the layers of the model cast it to their dtypes."""
@@ -121,6 +123,10 @@ class Model(Trainer, Layer):
                 return layer
         names = ", ".join(layer.name for layer in layers)
         raise ArgumentError(f"The model has no layer {name!r}. Its layers are: {names}.")
+
+    def _repr_html_(self) -> str:
+        """Return the table of the layers, which notebooks display."""
+        return html.preformatted(summary_of(self))
 
     def summary(
         self, line_length: int | None = None, expand_nested: bool = False, print_fn: Any = print

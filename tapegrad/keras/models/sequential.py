@@ -38,7 +38,8 @@ class Sequential(Model):
         self._start: InputLayer | None = None
         self._is_told = False
         self._outputs: list[KerasTensor] = []
-        if isinstance(layers, Layer | KerasTensor) or not isinstance(layers, Iterable | None):
+        given: Any = layers  # a layer is no list, though it could be iterated over
+        if isinstance(given, Layer | KerasTensor) or not isinstance(given, Iterable | None):
             raise ArgumentTypeError(
                 "Sequential takes a list of layers. "
                 f"Got {type(layers).__name__}: {described(layers)}."
@@ -117,7 +118,8 @@ class Sequential(Model):
         """Create the weights of the last layer, whose input shape is known."""
         assert self._start is not None
         x = self._start.output if len(self._stack) == 1 else self._outputs[-1]
-        self._outputs.append(self._stack[-1](x))
+        output: Any = self._stack[-1](x)
+        self._outputs.append(output)
         self.built = True
 
     def pop(self) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
 from tapegrad.keras.models.text_front import has_text
@@ -113,12 +113,20 @@ class Steps(Compiled):
             group = [self._after_text(batch) for batch in group]
         width = _width(group[0])
         if len(group) == 1:
-            return self._step(name, width)(*group[0][:width])
+            return self._call_step(name, width, group[0][:width])
         if any(_width(batch) != width for batch in group):
             found = [self._run(name, [batch]) for batch in group]
             return [one for some in found for one in some] if _collects(name) else found[-1]
         flat = [one for batch in group for one in batch[:width]]
-        return self._step(name, width)(*flat)
+        return self._call_step(name, width, flat)
+
+    def _call_step(self, name: str, width: int, data: Sequence[Any]) -> Any:
+        try:
+            return self._step(name, width)(*data)
+        except RecordingError as error:
+            # The user compiled a model and knows of no function.
+            error.args = (str(error).replace(_EAGER_FUNCTION, _EAGER_MODEL),)
+            raise
 
     def _after_text(self, batch: Any) -> Any:
         """Return a batch with the results of the text layers, which run on the host, as input."""
@@ -156,6 +164,10 @@ class Steps(Compiled):
             raise ArgumentError(
                 f"Call model.compile(optimizer=..., loss=...) before model.{what}(...)."
             )
+
+
+_EAGER_FUNCTION = "run the function eagerly with function(jit_compile=False)"
+_EAGER_MODEL = "run the model eagerly with model.compile(..., run_eagerly=True)"
 
 
 def _width(batch: Any) -> int:

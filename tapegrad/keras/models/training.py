@@ -6,10 +6,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.batch_data import unpack
 from tapegrad.keras.callbacks.callback_list import CallbackList
+from tapegrad.keras.callbacks.history import History
 from tapegrad.keras.callbacks.logs import fetched
 from tapegrad.keras.models.arguments import (
     check_count,
@@ -67,7 +70,7 @@ class Trainer(Steps):
         validation_steps: int | None = None,
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
-    ) -> Any:
+    ) -> History:
         """Train for a number of epochs; return the history of the metrics."""
         self._check_compiled("fit")
         self._check_optimizer()
@@ -227,7 +230,7 @@ class Trainer(Steps):
         verbose: Any = "auto",
         steps: int | None = None,
         callbacks: Any = None,
-    ) -> Any:
+    ) -> np.ndarray:
         """Return the outputs for a dataset as NumPy arrays."""
         check_count("steps", steps)
         data = batches_of(x, batch_size=batch_size)
@@ -243,7 +246,10 @@ class Trainer(Steps):
         hooks.on_predict_end({})
         if not found:
             raise ArgumentError("predict needs at least one batch, but the data was empty.")
-        return nest.map_structure(lambda *parts: concat(list(parts), 0).numpy(), *found)
+        joined: np.ndarray = nest.map_structure(
+            lambda *parts: concat(list(parts), 0).numpy(), *found
+        )
+        return joined
 
     # Single batches
 

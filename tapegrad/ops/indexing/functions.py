@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS, execute
 from tapegrad.core.values.device import device
 from tapegrad.core.values.tensor import Tensor, wrap
-from tapegrad.errors import ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentTypeError, OutOfRangeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.elementwise.selection import where_p
@@ -30,6 +32,7 @@ from tapegrad.ops.indexing.index_plan import (
     parse_basic,
     shape_of_basic,
 )
+from tapegrad.ops.indexing.number_writes import write_number
 from tapegrad.ops.indexing.primitives import slice_p, slice_set_p, unslice_p
 from tapegrad.ops.indexing.scatter import like, take_set_p
 from tapegrad.ops.indexing.views import SLICED, as_view, root_of, write
@@ -42,6 +45,10 @@ from tapegrad.ops.shape.primitives import broadcast_p, permute_p, reshape_p
 def getitem(x: Any, index: Any) -> Any:
     """Return `x[index]` with NumPy's semantics."""
     if type(x) is Tensor:
+        if type(index) is int and x.node is None and type(x.array) is np.ndarray:
+            array = x.array
+            if array.ndim == 1 and -array.size <= index < array.size:  # the usual loop
+                return wrap(array[index])
         basic = parse_basic(index, x.array.shape)
         if basic is not None:
             if x.node is None:
@@ -85,6 +92,8 @@ def iterate(x: Any) -> Iterator[Any]:
     if not x.shape:
         raise ArgumentTypeError("Cannot iterate over a 0-d tensor.")
     if type(x) is Tensor and x.node is None:
+        if len(x.array.shape) == 1:  # of numbers; a write in the loop gives `x` another array
+            return (wrap(x.array[k]) for k in range(x.shape[0]))
         return (getitem(x, k) for k in range(x.shape[0]))
     return _iterate_recorded(x)
 
@@ -214,6 +223,10 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
 
 def _fit_value(value: Any, x: Any) -> Any:
     """Cast a value to the dtype of `x`, or raise if that would lose information."""
+    if type(value) is int and x.dtype.is_integer:
+        limits = np.iinfo(x.dtype.dtype)
+        if not limits.min <= value <= limits.max:
+            raise OutOfRangeError(f"Cannot write {value} into a tensor of {x.dtype}.")
     value = like(value, x)
     if value.dtype == x.dtype:
         return value
@@ -239,6 +252,8 @@ def _without_extra_axes(value: Any, shape: tuple[int, ...]) -> Any:
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """Do `x[index] = value`: `x`, its base and their other views get new values on the tape."""
+    if type(x) is Tensor and write_number(x, index, value):
+        return
     if not isinstance(x, Tensor) and type(x) not in INTERPRETERS:
         raise ArgumentTypeError(
             f"{type(x).__name__} does not support item assignment. Convert it to a dense tensor "

@@ -77,6 +77,11 @@ def matmul(
     if rank_a == 2 and rank_b == 1:
         return matvec_p(a, b, transpose=bool(transpose_a))
     if rank_a == 1 and rank_b == 2:
+        if a.shape[0] != b.shape[1 if transpose_b else 0]:  # the primitive has another order
+            raise ShapeError(
+                f"matmul cannot take shapes {a.shape} and {b.shape}: the vector has length "
+                f"{a.shape[0]}, and the columns of the matrix {b.shape[1 if transpose_b else 0]}."
+            )
         return matvec_p(b, a, transpose=not transpose_b)
     if rank_a > 2 and rank_b == 2 and not transpose_a:
         return fold_left(a, b, transpose_b)

@@ -41,6 +41,10 @@ class Inspectable(ABC):
     def __str__(self) -> str:
         return program_text(self._described())
 
+    def _repr_html_(self) -> str:
+        """Return the drawing of the steps, which notebooks display."""
+        return self.draw()
+
     def kernels(self) -> list[Kernel]:
         """Return a description of each step, with the bytes that it moves and its operations.
 

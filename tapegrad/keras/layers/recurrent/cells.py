@@ -39,6 +39,9 @@ class RecurrentCell(Layer):
     """Base class of cells: subclasses define the number of gates and the step function."""
 
     gates = 1
+    bias_initializer: Any
+    bias_regularizer: Any
+    bias_constraint: Any
 
     def __init__(
         self,

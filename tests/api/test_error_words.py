@@ -1,0 +1,93 @@
+"""Errors of shapes in our own words, short tracebacks, and remedies that fit the caller."""
+
+import re
+import traceback
+
+import numpy as np
+import pytest
+
+import tapegrad as tf
+
+MATRIX = tf.ones([3, 4])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: MATRIX @ MATRIX, "axis -2 of the second operand has length 3, and axis -1 of"),
+        (lambda: tf.matmul(MATRIX, tf.ones([2, 3])), "which must be as long, has length 4."),
+        (lambda: np.matmul(MATRIX, np.ones((3, 4), "float32")), "matmul cannot take float32[3, 4]"),
+        (lambda: MATRIX + tf.ones([5]), "because the last axis has the lengths 4 and 5."),
+        (lambda: MATRIX * tf.ones([2, 1]), "because axis -2 has the lengths 3 and 2."),
+        (
+            lambda: tf.concat([MATRIX, tf.ones([2, 2])], 0),
+            "axis 1 has the lengths 4 (first operand)",
+        ),
+        (
+            lambda: tf.linalg.matvec(MATRIX, tf.ones([3])),
+            "axis -1 of the second operand has length",
+        ),
+        (lambda: tf.ones([3]) @ tf.ones([4, 2]), "the vector has length 3, and the columns of the"),
+        (lambda: tf.where([True, False], tf.ones([3]), tf.ones([2])), "has the lengths 2 and 3."),
+    ],
+    ids=[
+        *("operator", "matmul", "numpy", "add", "multiply", "concat", "matvec", "vector", "where"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named_in_our_words(call, words):
+    with pytest.raises(tf.errors.ShapeError, match=re.escape(words)) as caught:
+        call()
+
+    text = "".join(traceback.format_exception(caught.value))
+    assert "gufunc" not in text
+    assert "another exception" not in text
+    assert "direct cause" not in text
+
+
+def test_an_error_in_a_recorded_function_shows_the_lines_of_the_program(monkeypatch):
+    @tf.function
+    def product(x):
+        return x @ x
+
+    def lines():
+        with pytest.raises(tf.errors.ShapeError) as caught:
+            product(MATRIX)
+        return [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+    short = lines()
+    monkeypatch.setenv("TAPEGRAD_TRACEBACK", "full")
+    full = lines()
+
+    assert short[-1] == "product"
+    assert len(short) < 6 < len(full)
+
+
+class Reads(tf.keras.layers.Layer):
+    def call(self, x):
+        float(tf.reduce_sum(x))
+        return x
+
+
+def test_a_layer_that_reads_a_value_is_told_of_run_eagerly():
+    model = tf.keras.Sequential([Reads(), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    with pytest.raises(tf.errors.RecordingError, match="run_eagerly=True") as caught:
+        model.fit(np.ones((2, 2)), np.ones((2, 1)), verbose=0)
+
+    assert "jit_compile" not in str(caught.value)
+
+
+def test_a_wrong_argument_of_fit_is_one_of_the_model():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    with pytest.raises(
+        TypeError, match=r"Model\.fit\(\) got an unexpected keyword argument 'epoch'"
+    ):
+        model.fit(np.ones((2, 2)), np.ones((2, 1)), epoch=2)
+
+
+def test_derivatives_by_keyword_name_the_remedy():
+    with pytest.raises(ValueError, match=r"0 arguments\. Derivatives are taken by positional"):
+        tf.grad(lambda a: a * a)(a=2.0)
