@@ -1,7 +1,7 @@
 """Derivatives by NumPy arrays, returned as NumPy arrays.
 
 Programs that hold NumPy arrays pass derivatives on to code that insists on NumPy arrays, such as
-SciPy's optimizers.
+SciPy's optimizers. A derivative on a GPU stays there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,31 @@ from tapegrad.core.values.tensor import Tensor
 _ON_HOST = (np.ndarray, np.generic)
 
 
+class HostArray(np.ndarray[Any, np.dtype[Any]]):
+    """A NumPy array that has the method `numpy`, as tensors have. Results of it are plain arrays.
+
+    >>> import numpy as np, tapegrad
+    >>> gradient = tapegrad.grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
+    >>> gradient
+    array([2., 4.])
+    >>> gradient.numpy()
+    array([2., 4.])
+    """
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the array itself, without this method."""
+        return self.view(np.ndarray)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+
 def as_given(derivatives: Any, given: Any) -> Any:
-    """Return derivatives with respect to NumPy arrays as NumPy arrays, and others unchanged.
+    """Return derivatives with respect to NumPy arrays as NumPy arrays if they are on the CPU.
 
     `given` are the arguments as the caller wrote them. `derivatives` has one leaf for each of
     their leaves, or that many for each output of the function. Inside of a tape, `vmap` or a
@@ -49,6 +72,7 @@ def _to_host(value: Any) -> Any:
         return value  # None, for an integer argument of vjp
     array = value.array if isinstance(value, Tensor) else value.values.array
     backend = backend_of(array)
+    device = backend.device_of(array)
     # An array of a function under recording is no array of its device's backend.
-    is_real = backend_for(backend.device_of(array)) is backend
-    return value.numpy() if is_real else value
+    is_on_host = device == "cpu" and backend_for(device) is backend
+    return np.asarray(value.numpy()).view(HostArray) if is_on_host else value

@@ -90,3 +90,16 @@ def test_the_root_of_a_function_of_one_number_is_a_number_of_numpy():
 
     assert isinstance(found, np.floating)
     assert abs(found - 2.0 ** (1 / 3)) < 1e-12
+
+
+def test_gradients_by_numpy_arrays_are_numpy_arrays_that_know_numpy() -> None:
+    x = np.array([1.0, -2.0])
+
+    gradient = tf.grad(lambda x: tf.reduce_sum(x**3))(x)
+
+    assert isinstance(gradient, np.ndarray)
+    np.testing.assert_array_equal(gradient, 3 * x**2)
+    assert type(gradient.numpy()) is np.ndarray
+    assert type(gradient + 1.0) is np.ndarray
+    assert type(np.sum(gradient)) is np.float64
+    assert repr(gradient) == "array([ 3., 12.])"
