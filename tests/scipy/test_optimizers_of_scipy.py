@@ -27,7 +27,8 @@ def test_minimize_takes_our_derivatives_and_returns_numpy_arrays(method):
 
     found = optimize.minimize(rosenbrock, START, method=method, jac=tf.grad(rosenbrock), **hessian)
 
-    assert type(found.x) is type(found.jac) is np.ndarray
+    assert type(found.x) is np.ndarray
+    assert isinstance(found.jac, np.ndarray)
     np.testing.assert_allclose(found.x, np.ones(3), atol=1e-3)
 
 
@@ -71,7 +72,8 @@ def test_least_squares_takes_our_jacobian(method):
         residuals, np.array([2.0, 2.0]), jac=tf.jacobian(residuals), method=method
     )
 
-    assert type(found.x) is type(found.jac) is np.ndarray
+    assert type(found.x) is np.ndarray
+    assert isinstance(found.jac, np.ndarray)
     np.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-6)
 
 
