@@ -344,6 +344,23 @@ def test_a_loop_that_keeps_the_last_large_result_copies_nothing_either() -> None
     assert [graph._copied for graph in run._graphs] == [[], []]
 
 
+@pytest.mark.parametrize("columns", [4096, 16384])
+def test_results_of_more_memory_than_the_rest_are_not_copied(columns: int) -> None:
+    x = tf.convert_to_tensor(cupy.ones((5120, 5120), "float32"))
+    y = tf.convert_to_tensor(cupy.ones((5120, columns), "float32"))
+
+    @tf.function
+    def step(x: Any, y: Any) -> Any:
+        return tf.tanh(x @ x) @ y  # 100 MiB that are no result
+
+    for _ in range(6):
+        result = step(x, y)
+
+    assert float(result[1, 2]) == 5120
+    is_copied = [bool(graph._copied) for graph in captures_of(step)._graphs]
+    assert is_copied == ([True] if columns == 4096 else [False, False])
+
+
 @pytest.mark.parametrize("size", [8, 1 << 19], ids=["small", "large"])
 def test_inputs_that_alternate_between_two_arrays(size: int) -> None:
     x, y = (tf.convert_to_tensor(cupy.full(size, k, "float32")) for k in (1, 2))

@@ -40,10 +40,10 @@ SMALL = MOST_COPIED
 """The most bytes of an array that is copied to a fixed address if it cannot move."""
 
 LITTLE = 64 << 20
-"""The most bytes of memory, without results, of a program that has several graphs.
+"""The bytes of memory, without results, that a second graph of any program may take.
 
-They return their results alternately. Copies of results would take as much memory as a second
-graph.
+Two graphs return their results alternately. If the results take more memory than everything else,
+copies of them would need at least half as much memory as a second graph, and time at each call.
 """
 
 MOST_GRAPHS = 6
@@ -187,7 +187,7 @@ class Captured:
         if graph is None:
             return None
         self._overwritten.forget()
-        graph.hand_out(SMALL + 1 if smallest == 0 and graph_set.inner > LITTLE else smallest)
+        graph.hand_out(SMALL + 1 if smallest == 0 and _is_large(graph_set) else smallest)
         graph_set.graphs.append(graph)
         return graph
 
@@ -223,7 +223,7 @@ class Captured:
     def _smallest_output(self, graph_set: GraphSet, reads: Sequence[Array]) -> int:
         """Return the least bytes of an output that the next graph returns without a copy."""
         held = [graph for graph in graph_set.graphs if self._could_read(graph, reads)]
-        if held and graph_set.inner > LITTLE:
+        if held and _is_large(graph_set):
             # Two graphs would take too much memory, and this one's outputs may be held for long.
             graph_set.graphs[:] = [graph for graph in graph_set.graphs if graph not in held]
             return _NOTHING
@@ -283,6 +283,11 @@ class Captured:
         self.reason = reason
         self._changed.forget()
         graph_set.clear()
+
+
+def _is_large(graph_set: GraphSet) -> bool:
+    """Return whether a second graph would take too much memory."""
+    return graph_set.inner > max(LITTLE, graph_set.results)
 
 
 def _are_here(arrays: Sequence[Array], device: int) -> bool:

@@ -57,7 +57,8 @@ class GraphSet:
     def __init__(self) -> None:
         self.device: int = cupy.cuda.runtime.getDevice()
         self.memory = 0  # the most bytes of one graph ...
-        self.inner = 0  # ... and of one graph without its results
+        self.inner = 0  # ... and of one graph without its results ...
+        self.results = 0  # ... and of the results of one graph
         self.graphs: list[Graph] = []
         self.workspace: Any = None
         self.used_workspace: Any = None
@@ -92,20 +93,20 @@ class GraphSet:
             self._last = stream
         return stream
 
-    def mark(self) -> tuple[int, int, Any]:
+    def mark(self) -> tuple[int, int, int, Any]:
         """Return the state that a capture changes, for `back_to`."""
-        return self.memory, self.inner, self.workspace
+        return self.memory, self.inner, self.results, self.workspace
 
-    def back_to(self, mark: tuple[int, int, Any]) -> None:
+    def back_to(self, mark: tuple[int, int, int, Any]) -> None:
         """Restore the state before a capture whose graph was deleted, and free its memory."""
-        self.memory, self.inner, self.workspace = mark
+        self.memory, self.inner, self.results, self.workspace = mark
         self.used_workspace = None
         free_retired()
 
     def clear(self) -> None:
         """Delete all graphs and free their memory."""
         self.graphs.clear()
-        self.memory = self.inner = 0
+        self.memory = self.inner = self.results = 0
         self.workspace = self.used_workspace = self._last = None
         free_retired()
 
@@ -220,6 +221,7 @@ class Graph:
         results = sum(self._outputs[k].nbytes for k in self._ours)
         inner = int(self._memory.pool.total_bytes()) - results
         graph_set.inner = max(graph_set.inner, inner)
+        graph_set.results = max(graph_set.results, results)
         self._handed: list[int] = []
         self._copied = self._ours
         self._watched: list[Any] = []
