@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,6 +145,25 @@ def test_the_report_shows_five_holders() -> None:
     assert report.total == sum(holder.bytes for holder in report.holders)
     assert len(str(shorter).splitlines()) == 4
     assert (a, b, c, d, e, f) is not None
+
+
+class _Touchy:
+    """An object that warns when it is asked for anything, its class included."""
+
+    def __getattribute__(self, name: str) -> Any:
+        warnings.warn(f"{name} is deprecated", FutureWarning, stacklevel=2)
+        return object.__getattribute__(self, name)
+
+
+def test_objects_of_other_libraries_are_not_asked_for_anything() -> None:
+    touchy = [_Touchy()]
+    kept = tf.ones([1000, 1000]) * 1.0
+
+    with tf.device("cpu"):
+        report = tf.debug.memory()
+
+    assert report.total >= kept.numpy().nbytes
+    assert len(touchy) == 1
 
 
 def test_the_error_when_memory_runs_out_names_the_lines() -> None:
