@@ -26,7 +26,7 @@ def exported_layer(usual: Any) -> Any:
             dtype: Any = None,
         ) -> None:
             Layer.__init__(self, trainable=trainable, name=name, dtype=dtype)
-            loaded = tg.saved_model.load(filepath)
+            loaded = saved_model.load(filepath)
             self.filepath, self.call_endpoint = filepath, call_endpoint
             self.call_training_endpoint = call_training_endpoint
             self.call_endpoint_fn = _endpoint(loaded, call_endpoint)

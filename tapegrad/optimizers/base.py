@@ -208,6 +208,7 @@ class Optimizer(Observed):
         >>> float(w)
         0.5
         """
+        check_flag("skip_gradients_aggregation", skip_gradients_aggregation, "apply_gradients")
         with using_stack(EMPTY):
             pairs, missing = checked_pairs(grads_and_vars)
             if missing:

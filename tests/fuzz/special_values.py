@@ -114,6 +114,8 @@ def check(seed: int) -> Counter[str]:
     # An infinite weight of a convolution meets the zeros of the padding in some forms only.
     is_finite = "conv" in sample.name
     arrays = [special(array, rng, dtype, is_finite) for array in sample.make(seed)]
+    if sample.name.startswith("searchsorted"):
+        arrays[0].sort()  # what is found in numbers without order depends on the search
     eager = values_and_gradients(sample, bool(rng.integers(2)))
     recorded = tf.function(eager)
     results: list[Any] = []

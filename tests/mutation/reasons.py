@@ -2,9 +2,5 @@
 
 from __future__ import annotations
 
-EQUIVALENT: dict[str, str] = {
-    "tapegrad/numpy/differences.py | interp | comparison 1 | at > knots[-1] -> at >= knots[-1]": (
-        "The next statement replaces the result at the last knot, whatever this one gave there."
-    ),
-}
+EQUIVALENT: dict[str, str] = {}
 """Why each is equivalent, by its name."""

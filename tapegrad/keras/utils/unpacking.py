@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,12 @@ def _unpack(archive: Path, folder: Path, archive_format: Any) -> None:
         with open(archive, "rb") as file:
             kind = "zip" if file.read(2) == b"PK" else "tar"
     try:
-        if kind == "tar":  # "gztar" handles every compression
-            shutil.unpack_archive(archive, folder, "gztar", filter="data")
+        if kind == "tar":
+            _unpack_tar(archive, folder)
         else:
-            _refuse_other_places(archive)
+            with zipfile.ZipFile(archive) as members:  # `shutil` would leave such members out
+                _refuse_other_places(archive, members.namelist())
             shutil.unpack_archive(archive, folder, kind)
-    except tarfile.FilterError as error:  # it names the member that would be written elsewhere
-        raise FileFormatError(f"{str(archive)!r} was not unpacked: {error}.") from error
     except FileFormatError:
         raise
     except (*_DAMAGE, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
@@ -92,14 +92,28 @@ def _unpack(archive: Path, folder: Path, archive_format: Any) -> None:
         ) from error
 
 
-def _refuse_other_places(archive: Path) -> None:
-    """Raise if a zip has a member outside its folder; `shutil` would leave it out in silence."""
-    with zipfile.ZipFile(archive) as members:
-        for name in members.namelist():
-            if name.startswith("/") or ".." in name.split("/"):
-                raise FileFormatError(
-                    f"{str(archive)!r} was not unpacked: {name!r} would be written elsewhere."
-                )
+def _unpack_tar(archive: Path, folder: Path) -> None:
+    if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4
+        with tarfile.open(archive) as members:
+            _refuse_other_places(archive, [member.name for member in members])
+            # Links may lead elsewhere, and devices are no data.
+            plain = [member for member in members if member.isfile() or member.isdir()]
+            members.extractall(folder, plain)
+        return
+    try:
+        shutil.unpack_archive(archive, folder, "gztar", filter="data")  # of any compression
+    except tarfile.FilterError as error:  # it names the member that would be written elsewhere
+        raise FileFormatError(f"{str(archive)!r} was not unpacked: {error}.") from error
+
+
+def _refuse_other_places(archive: Path, names: Iterable[str]) -> None:
+    """Raise if the name of a member leads out of the folder."""
+    for name in names:
+        if name.startswith("/") or ".." in name.split("/"):
+            raise FileFormatError(
+                f"{str(archive)!r} was not unpacked: {name!r} would be written elsewhere, "
+                "outside the destination."
+            )
 
 
 def _move_content(source: Path, target: Path) -> None:
