@@ -53,6 +53,12 @@ def blas() -> Blas | None:
     return None
 
 
+def whole_text() -> str:
+    """Return the C text that defines the type of the functions' integers."""
+    library = blas()
+    return f"#define WHOLE int{8 * library.integer if library is not None else 64}_t\n"
+
+
 def _checked(found: dict[str, Any], integer: int) -> Blas | None:
     whole = ctypes.c_int64 if integer == 8 else ctypes.c_int32
     for letter, dtype in (("s", np.float32), ("d", np.float64)):

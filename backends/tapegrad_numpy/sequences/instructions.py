@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tapegrad.core.backend.native_sequences import Layout, NativeStep
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
+from tapegrad_numpy.sequences.convolution import WRITERS as CONVOLUTION
 from tapegrad_numpy.sequences.copies import WRITERS as COPIES
 from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
@@ -36,6 +37,7 @@ def _step(parts: CompiledParts) -> NativeStep:
 
 
 WRITERS: dict[str, Writer] = {
+    **CONVOLUTION,
     **COPIES,
     **INDEXING,
     **LINEAR_ALGEBRA,

@@ -1,7 +1,6 @@
 """Pooling in sequences: maxima and means of windows over `x[n, *spatial, c]`, and their gradients.
 
-Channels are neighbours in memory, so the innermost loops run over them. Up to three spatial axes
-are filled up with axes of length 1.
+Channels are neighbours in memory, so the innermost loops run over them.
 """
 
 from __future__ import annotations
@@ -12,25 +11,12 @@ from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous, for_dtypes
+from tapegrad_numpy.sequences.windows import AXES, axes_numbers
 
 _REAL = ("float32", "float64")
-_AXES = 3
-"""The most spatial axes."""
 
-# The numbers of all functions: images, channels, and per axis size, count of windows, extent,
-# stride, padding before, distance of the elements of a window.
+# The numbers of all functions: images, channels, and those of the axes.
 _GEOMETRY = r"""
-typedef struct { int64_t size, count, extent, stride, low, step; } Axis;
-typedef struct { int64_t begin, end; } Part;
-/* The elements of a window that are not padding, by their numbers along an axis. */
-static inline Part part_of(const Axis *a, int64_t at) {
-    const int64_t origin = at * a->stride - a->low;
-    int64_t begin = origin < 0 ? (-origin + a->step - 1) / a->step : 0, end = a->extent;
-    if (origin + (end - 1) * a->step >= a->size) {
-        end = a->size > origin ? (a->size - origin + a->step - 1) / a->step : 0;
-    }
-    return (Part){begin, end > begin ? end : begin};
-}
 /* By how many elements the sum of a window is divided: those that are not padding, or all. */
 static inline int64_t divisor_of(const Axis *axes, Part p, Part q, Part r, int64_t counts_padding) {
     if (counts_padding) return axes[0].extent * axes[1].extent * axes[2].extent;
@@ -158,22 +144,7 @@ int pool_scatter_$N(const int64_t *h, char **data) {
 }
 """
 
-FUNCTIONS = Functions(lambda: _GEOMETRY + for_dtypes(_TEXT, _REAL))
-
-
-def _geometry(
-    spatial: Sequence[int], counts: Sequence[int], params: Mapping[str, Any]
-) -> list[int] | None:
-    """Return the numbers of all axes; None if there are too many."""
-    if len(spatial) > _AXES:
-        return None
-    dilation = params.get("dilation") or (1,) * len(spatial)
-    numbers = [1, 1, 1, 1, 0, 1] * (_AXES - len(spatial))
-    for size, count, extent, stride, (low, _), step in zip(
-        spatial, counts, params["window"], params["strides"], params["padding"], dilation
-    ):
-        numbers += [size, count, extent, stride, low, step]
-    return numbers
+FUNCTIONS = Functions(lambda: AXES + _GEOMETRY + for_dtypes(_TEXT, _REAL))
 
 
 def _is_known(operands: Sequence[Layout], results: Sequence[Layout]) -> bool:
@@ -191,7 +162,7 @@ def _pooling(name: str, *, is_gradient: bool) -> Writer:
         large, small = (results[0], operands[0]) if is_gradient else (operands[0], results[0])
         spatial = large.shape[1:-1]
         # The position of a maximum in its image is a number of 32 bits.
-        numbers = _geometry(spatial, small.shape[1:-1], params) if prod(spatial) < 2**31 else None
+        numbers = axes_numbers(spatial, small.shape[1:-1], params) if prod(spatial) < 2**31 else None
         if numbers is None:
             return None
         head = [large.shape[0], large.shape[-1], *numbers]
