@@ -21,8 +21,8 @@ _LOOP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _NO_FIT = 1
 
 
-def entry_text(name: str, work: str, close: str) -> str:
-    """Return the C text of a function for `caller`."""
+def entry_text(name: str, work: str, close: str, part: str) -> str:
+    """Return the C text of a function for `caller`; `part` is for sequences, which use no ctypes."""
     return (
         f"int {name}(char **data, const int64_t *s) {{\n"
         f"    return run_tasks(data, s + 2, s[0], s[1], {work}, {close});\n}}\n"

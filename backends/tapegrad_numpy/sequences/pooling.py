@@ -162,7 +162,9 @@ def _pooling(name: str, *, is_gradient: bool) -> Writer:
         large, small = (results[0], operands[0]) if is_gradient else (operands[0], results[0])
         spatial = large.shape[1:-1]
         # The position of a maximum in its image is a number of 32 bits.
-        numbers = axes_numbers(spatial, small.shape[1:-1], params) if prod(spatial) < 2**31 else None
+        numbers = (
+            axes_numbers(spatial, small.shape[1:-1], params) if prod(spatial) < 2**31 else None
+        )
         if numbers is None:
             return None
         head = [large.shape[0], large.shape[-1], *numbers]
