@@ -22,7 +22,7 @@ _NO_FIT = 1
 
 
 def entry_text(name: str, work: str, close: str, part: str) -> str:
-    """Return the C text of a function for `caller`; `part` is for sequences, which use no ctypes."""
+    """Return the C text of a function for `caller`; sequences, which read `part`, need none."""
     return (
         f"int {name}(char **data, const int64_t *s) {{\n"
         f"    return run_tasks(data, s + 2, s[0], s[1], {work}, {close});\n}}\n"

@@ -168,6 +168,8 @@ static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {
         from[v] = row / inner * read * inner + row % inner;
         to[v] = row / inner * written * inner + row % inner;
     }
+    /* Whether the rows are neighbours, so that vectors of them are read and written. */
+    const int is_joined = live == V && first % inner + V <= inner;
 """
 _TRANSFORM = """
     const T *roots = table + 1;
@@ -184,7 +186,15 @@ PASSES
 """
 _LOADS = {
     "fourier": """
-    for (int64_t v = 0; v < V; ++v) {
+    if (is_joined) {
+        const T *p = x + 2 * from[0];
+        for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
+            _Pragma("omp simd")
+            for (int64_t v = 0; v < V; ++v) {
+                ar[j * V + v] = p[2 * v]; ai[j * V + v] = p[2 * v + 1];
+            }
+        }
+    } else for (int64_t v = 0; v < V; ++v) {
         const T *p = x + 2 * from[v];
         for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
             ar[j * V + v] = p[0]; ai[j * V + v] = p[1];
@@ -192,7 +202,15 @@ _LOADS = {
     }
 """,
     "real_fourier": """
-    for (int64_t v = 0; v < V; ++v) {
+    if (is_joined) {
+        const T *p = x + from[0];
+        for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
+            _Pragma("omp simd")
+            for (int64_t v = 0; v < V; ++v) {
+                ar[j * V + v] = p[v]; ai[j * V + v] = p[inner + v];
+            }
+        }
+    } else for (int64_t v = 0; v < V; ++v) {
         const T *p = x + from[v];
         for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
             ar[j * V + v] = p[0]; ai[j * V + v] = p[inner];
@@ -237,7 +255,15 @@ _LOADS = {
 """,
 }
 _COMPLEX_STORE = """
-    for (int64_t v = 0; v < live; ++v) {
+    if (is_joined) {
+        T *p = y + 2 * to[0];
+        for (int64_t j = 0; j < written; ++j, p += 2 * inner) {
+            _Pragma("omp simd")
+            for (int64_t v = 0; v < V; ++v) {
+                p[2 * v] = ar[j * V + v] * scale; p[2 * v + 1] = ai[j * V + v] * scale;
+            }
+        }
+    } else for (int64_t v = 0; v < live; ++v) {
         T *p = y + 2 * to[v];
         for (int64_t j = 0; j < written; ++j, p += 2 * inner) {
             p[0] = ar[j * V + v] * scale; p[1] = ai[j * V + v] * scale;
@@ -265,7 +291,15 @@ _STORES = {
 """,
     "real_fourier odd": _COMPLEX_STORE,
     "inverse_real_fourier": """
-    for (int64_t v = 0; v < live; ++v) {
+    if (is_joined) {
+        T *p = y + to[0];
+        for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
+            _Pragma("omp simd")
+            for (int64_t v = 0; v < V; ++v) {
+                p[v] = ar[j * V + v] * scale; p[inner + v] = ai[j * V + v] * scale;
+            }
+        }
+    } else for (int64_t v = 0; v < live; ++v) {
         T *p = y + to[v];
         for (int64_t j = 0; j < n; ++j, p += 2 * inner) {
             p[0] = ar[j * V + v] * scale; p[inner] = ai[j * V + v] * scale;
