@@ -56,8 +56,8 @@ def _forward(path: Any, emitted: Any, step_counts: Any) -> Any:
     """Return the log probability of being at each place of the path after the last step.
 
     alpha[s] <- e[s] + log(exp alpha[s] + exp alpha[s - 1] + exp alpha[s - 2]). The last term
-    applies only where the blank between two different labels may be skipped. The comparison is false
-    between two blanks of the path; a label may have the number of the blank, as in Keras' losses.
+    applies only where the blank between two different labels may be skipped. The
+    comparison is false between two blanks of the path. A label may have the number of the blank.
     """
     may_skip = not_equal(path[:, 2:], path[:, :-2])
     never = full_like(emitted[0], _NEVER)
