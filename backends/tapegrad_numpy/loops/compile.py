@@ -75,7 +75,7 @@ def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
 @functools.cache
 def _shared_text(is_direct: bool) -> str:
     calls = direct_calls if is_direct else ctypes_calls
-    entry = calls.entry_text("name", "work", "close", "part")
+    entry: str = calls.entry_text("name", "work", "close", "part")
     before = direct_calls.call_text() if is_direct else ""
     shared = runtime_text() + before + entry + SMALL_RESULTS + "".join(flushing("name"))
     return shared + functions_text(FUNCTIONS)
