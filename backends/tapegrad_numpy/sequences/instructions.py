@@ -27,7 +27,7 @@ def steps_of_parts(calls: Sequence[CompiledParts], operands: Sequence[Layout]) -
 
 def _step(parts: CompiledParts) -> NativeStep:
     arrays = tuple((k, 0) for k in parts.order or range(parts.arrays))
-    head = [parts.numbers.ctypes.data, parts.threads, parts.slots, parts.work, parts.close]
+    head = [parts.numbers.ctypes.data, parts.team, parts.slots, parts.work, parts.close]
     kind = ROWS if parts.reports else LOOP
     if parts.table is not None:
         kind = TABLE
