@@ -81,9 +81,7 @@ class Formula:
         results = plan.run(arrays, targets)
         return results if plan.is_tuple else results[0]
 
-    def _new_plan(
-        self, key: Any, operands: Sequence[Any], params: dict[str, Any]
-    ) -> _Plan | None:
+    def _new_plan(self, key: Any, operands: Sequence[Any], params: dict[str, Any]) -> _Plan | None:
         constants = key[0]
         if constants not in self._constants:
             if len(self._constants) >= _MOST_CONSTANTS:
@@ -135,7 +133,8 @@ def _number_dtype(operands: Sequence[Any]) -> np.dtype[Any] | None:
     has_numbers = len(dtypes) < len(operands)
     if not floats or (has_numbers and len({*dtypes}) > 1):
         return None
-    return floats.pop()
+    dtype: np.dtype[Any] = floats.pop()
+    return dtype
 
 
 def _flattened(

@@ -1,4 +1,4 @@
-"""Kernels of long and many rows as compiled loops with stages: softmax, normalisation, their gradients.
+"""Kernels of many long rows as compiled loops with stages: softmax, normalisation, gradients.
 
 Rows are the last axes of contiguous arrays. Everything else is left to the kernels of NumPy.
 """
@@ -92,7 +92,6 @@ class _Rows:
     def mean(self, value: Any) -> Any:
         return self.sum(value, lambda total: total * (1 / self.shape[1]))
 
-
     def run(self, elements: Sequence[Any], values: Sequence[Any] = ()) -> Any:
         """Return the compiled function whose results are elements, and values per row."""
         outputs = [LoopOutput(XP.astype(value, self.dtype), self.shape) for value in elements]
@@ -118,7 +117,7 @@ def _softmax_of(rows: _Rows, x: Any) -> _Softmax:
 
 
 def _is_last(x: Any, params: Mapping[str, Any]) -> bool:
-    return params["axis"] in (-1, x.ndim - 1)
+    return int(params["axis"]) % x.ndim == x.ndim - 1
 
 
 def _softmax(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | None:

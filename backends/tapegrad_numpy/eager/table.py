@@ -101,7 +101,7 @@ def of_two(name: str, plain: Kernel) -> Kernel:
     compiled = _Compiled(name, plain)
 
     def kernel(x: Any, y: Any, **params: Any) -> Any:
-        if type(x) is _ndarray and x.size >= LARGE or type(y) is _ndarray and y.size >= LARGE:
+        if (type(x) is _ndarray and x.size >= LARGE) or (type(y) is _ndarray and y.size >= LARGE):
             return compiled(x, y, **params)
         return plain(x, y, **params)
 

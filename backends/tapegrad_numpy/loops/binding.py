@@ -49,9 +49,7 @@ def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
 
 def _writer(loop: Loop, arrays: Sequence[Any], kernel: Kernel, address: int) -> LoopWriter:
     """The function in C that writes over arrays of variables; see `LoopCompiler.writer`."""
-    call = direct_calls.caller(
-        arrays, len(loop.inputs), kernel, address, team(), keeps_lock=True
-    )
+    call = direct_calls.caller(arrays, len(loop.inputs), kernel, address, team(), keeps_lock=True)
     new = [functools.partial(np.empty, output.shape, output.dtype) for output in loop.outputs]
     return LoopWriter(call, tuple(new))
 

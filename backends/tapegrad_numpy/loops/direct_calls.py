@@ -56,10 +56,10 @@ static char *elements(Array *array, void *type, const int64_t *wanted, int flags
     for (int axis = 0; axis < array->rank; ++axis) size *= array->shape[axis];
     return size == wanted[1] ? array->data : 0;
 }
-/* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type and
-   three functions of Python and of the team, the numbers of inputs, of arrays, of slots; then dtype,
-   size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array does
-   not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
+/* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type, of
+   three functions of Python and of the team; the numbers of inputs, of arrays and of slots; then
+   dtype, size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array
+   does not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
 static inline void *call(Array *self, Array **given, intptr_t count, Work *work, Close *close) {
     const int64_t *s = (const int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];

@@ -1,4 +1,4 @@
-"""Random draws in C: the words of kernels/philox_words.py and what is made of them element by element.
+"""Random draws in C: the words of kernels/philox_words.py, and numbers made of them.
 
 All results have the same bits as those of the kernels in NumPy.
 """
@@ -95,7 +95,8 @@ def _kernel(name: str, size: int, numbers: tuple[int, int]) -> Kernel:
         "uint32_t w[4 * AT_ONCE];",
         f"int64_t start = task * {_TASK}, last = start + {_TASK};",
         f"last = last < {CUT['inner']} ? last : {CUT['inner']};",
-        f"for (int64_t count; start < last; start += count) {{ count = {4 // draw.words} * AT_ONCE;",
+        f"for (int64_t count; start < last; start += count) {{",
+        f"count = {4 // draw.words} * AT_ONCE;",
         "count = last - start < count ? last - start : count;",
         f"const uint64_t first = (uint64_t)z[11] + start * {draw.words} / 4;",
         f"words_of(state, first, (count * {draw.words} + 3) / 4, w);",

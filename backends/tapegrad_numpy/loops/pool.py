@@ -1,9 +1,9 @@
 """The threads that compute large loops: they are started once and wait for work.
 
 A loop is divided into tasks, and every thread takes the next one until none is left. So the thread
-that calls a loop waits only for tasks that another one has begun: if all cores are busy, it computes
-the whole loop itself, and the others find nothing to do. Results do not depend on who computes what,
-because tasks are made of sizes alone.
+that calls a loop waits only for tasks that another one has begun. If all cores are busy, it
+computes the whole loop itself, and the others find nothing to do. Tasks depend on sizes alone, so
+results do not depend on the number of threads.
 
 A thread that has nothing to do watches for work for some microseconds, in which the next loop of a
 program mostly begins, and then sleeps. Threads take no signals, so Python's handlers run as without
@@ -180,7 +180,8 @@ def thread_count() -> int:
 def team() -> int:
     """Return the address of the number of threads and of the function that runs them.
 
-    It is a `Team` of the text in runtime.py. All loops of a process share them, so a new number counts for loops that exist, too.
+    It is a `Team` of the text in runtime.py. All loops of a process share it, so a new number
+    counts for loops that exist, too.
     """
     threads = thread_count()
     if threads > 1 and not _team[1]:
@@ -198,6 +199,11 @@ def run_in_threads_address() -> int:
         return 0
     _kept.append(address)
     return int(address)
+
+
+def current_threads() -> int:
+    """Return how many threads loops use at present."""
+    return int(_team[0])
 
 
 def threads_started() -> int:
