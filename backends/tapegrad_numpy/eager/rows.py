@@ -117,7 +117,7 @@ def _softmax_of(rows: _Rows, x: Any) -> _Softmax:
 
 
 def _is_last(x: Any, params: Mapping[str, Any]) -> bool:
-    return int(params["axis"]) % x.ndim == x.ndim - 1
+    return bool(params["axis"] % x.ndim == x.ndim - 1)
 
 
 def _softmax(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | None:
@@ -193,7 +193,7 @@ def _fits(array: Any, x: Any, axes: int) -> bool:
     """Whether an array has one element for each element of a row."""
     shape = x.shape[x.ndim - axes :]
     own = array.shape[max(0, array.ndim - axes) :]
-    return array.size == math.prod(shape) and own == shape
+    return bool(array.size == math.prod(shape) and own == shape)
 
 
 def _normalize(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | None:

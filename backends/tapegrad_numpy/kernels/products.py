@@ -30,7 +30,7 @@ def matvecs(a: Any, *xs: Any, transpose: bool) -> list[Any]:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Multiply by BLAS, half precision as single: NumPy's own loops are hundreds of times slower."""
+    """Multiply by BLAS, half precision as single: NumPy's own loop is hundreds of times slower."""
     if a.itemsize == b.itemsize == 2 and is_half(a.dtype) and a.dtype == b.dtype:
         return np.matmul(widened(a), widened(b)).astype(a.dtype)
     return np.matmul(a, b)

@@ -95,7 +95,7 @@ def _kernel(name: str, size: int, numbers: tuple[int, int]) -> Kernel:
         "uint32_t w[4 * AT_ONCE];",
         f"int64_t start = task * {_TASK}, last = start + {_TASK};",
         f"last = last < {CUT['inner']} ? last : {CUT['inner']};",
-        f"for (int64_t count; start < last; start += count) {{",
+        "for (int64_t count; start < last; start += count) {",
         f"count = {4 // draw.words} * AT_ONCE;",
         "count = last - start < count ? last - start : count;",
         f"const uint64_t first = (uint64_t)z[11] + start * {draw.words} / 4;",
