@@ -122,6 +122,24 @@ def test_other_arrays_are_left_to_numpy(x: Any, y: Any) -> None:
     np.testing.assert_array_equal(result, np.multiply(x, y))
 
 
+def unaligned(array: Any) -> Any:
+    """A copy that begins at an odd address."""
+    memory = np.empty(array.nbytes + 1, np.uint8)
+    copy = memory[1:].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_arrays_that_are_not_aligned() -> None:
+    x = numbers(200, 300)
+    odd = unaligned(x)
+
+    np.testing.assert_array_equal(multiply(odd, x)[0], x * x)
+    np.testing.assert_array_equal(multiply(x, x)[0], x * x)
+    softmax = RowKernel("softmax", KERNELS["softmax"])
+    np.testing.assert_allclose(softmax(odd, axis=1), softmax(x, axis=1), rtol=1e-5)
+
+
 def test_many_different_params_are_not_all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formulas, "_MOST_CONSTANTS", 2)
     monkeypatch.setenv("TAPEGRAD_CFLAGS", "-O0")

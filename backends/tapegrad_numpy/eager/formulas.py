@@ -17,6 +17,7 @@ import tapegrad.core.trace.expression_namespace  # noqa: F401
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.errors import ShapeError
 from tapegrad_numpy.eager.table import LARGE
 from tapegrad_numpy.kernels.half import is_half
 from tapegrad_numpy.loops.compile import make_all
@@ -70,7 +71,10 @@ class Formula:
             plan = self._new_plan((constants, *key), operands, params)
         if plan is None:
             return self.plain(*operands, **params)
-        return self._run(plan, operands)
+        try:
+            return self._run(plan, operands)
+        except ShapeError:  # an array that is not aligned, or whose dtype is another object
+            return self.plain(*operands, **params)
 
     def _run(self, plan: Any, operands: Sequence[Any]) -> Any:
         arrays = [

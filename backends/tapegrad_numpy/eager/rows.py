@@ -13,6 +13,7 @@ import numpy as np
 
 from tapegrad.core.trace.expression import EXPRESSIONS, Expression, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
+from tapegrad.errors import ShapeError
 from tapegrad_numpy.eager.formulas import MOST_PLANS
 from tapegrad_numpy.eager.table import LARGE
 from tapegrad_numpy.kernels.half import accumulator, is_half
@@ -50,7 +51,10 @@ class RowKernel:
                 self._plans.clear()
             self._plans[key] = self._make(operands, params)
         run = self._plans[key]
-        return self.plain(*operands, **params) if run is None else run(*operands)
+        try:
+            return self.plain(*operands, **params) if run is None else run(*operands)
+        except ShapeError:  # an array that is not aligned, or whose dtype is another object
+            return self.plain(*operands, **params)
 
 
 class _Rows:
