@@ -90,6 +90,7 @@ def multiply(x: Any, y: Any) -> tuple[Any, int]:
         (2.5, numbers(200, 300)),
         (numbers(200, 300), np.float32(2.5)),
         (numbers(200, 300), numbers(1, 1)),
+        (numbers(200, 300), np.broadcast_to(np.float32(2.5), (200, 300))),
         (numbers(200, 300, dtype="float64"), numbers(200, 300)),
         (numbers(200, 300), np.arange(300)),
     ],

@@ -54,10 +54,11 @@ class Formula:
     def __call__(self, *operands: Any, **params: Any) -> Any:
         """Compute operands of which one is large."""
         key: list[Any] = []
+        given, operands = operands, _without_repeats(operands)
         for operand in operands:
             if type(operand) is _ndarray:
                 if not operand.flags.c_contiguous:
-                    return self.plain(*operands, **params)
+                    return self.plain(*given, **params)
                 key.append(operand.dtype)
                 key.append(operand.shape)
             else:
@@ -121,6 +122,23 @@ class Formula:
             return None
         results = tuple([output.dtype for output in loop.outputs])
         return _Plan(run, dtype, shape, results, PRIMITIVES[self.name].many)
+
+
+def _without_repeats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return one number for an array that repeats it, such as the gradient of a sum.
+
+    Another operand has the whole shape.
+    """
+    arrays = [operand for operand in operands if type(operand) is _ndarray]
+    if all([array.flags.c_contiguous for array in arrays]):
+        return operands
+    whole = [array.shape for array in arrays if array.flags.c_contiguous]
+    return tuple([
+        operand[(0,) * operand.ndim]
+        if type(operand) is _ndarray and operand.shape in whole and not any(operand.strides)
+        else operand
+        for operand in operands
+    ])  # fmt: skip
 
 
 def _number_dtype(operands: Sequence[Any]) -> np.dtype[Any] | None:
