@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import ReadAtOnce
 from tapegrad.core.values.dtypes import when_bfloat16_is_met
+from tapegrad_numpy.eager.table import EagerKernels
 from tapegrad_numpy.kernels.bfloat16 import adapt_kernels
 from tapegrad_numpy.kernels.table import KERNELS
 from tapegrad_numpy.loops.entry_points import CLoopCompiler, CShapeSpecializer
@@ -56,7 +58,7 @@ class NumpyBackend:
     name = "numpy"
     xp = np
     array_types = (np.ndarray, np.generic)
-    kernels = KERNELS
+    kernels: Mapping[str, Callable[..., Any]] = EagerKernels(KERNELS)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(

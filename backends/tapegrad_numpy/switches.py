@@ -9,3 +9,6 @@ DIRECT_CALLS = os.environ.get("TAPEGRAD_DIRECT_CALLS") != "0"
 
 SEQUENCES = os.environ.get("TAPEGRAD_SEQUENCES") != "0"
 """Whether steps of programs that follow each other run in one call in C; see sequences/."""
+
+EAGER_LOOPS = os.environ.get("TAPEGRAD_EAGER_LOOPS") != "0"
+"""Whether eager operations on large arrays run as compiled loops; see eager/."""

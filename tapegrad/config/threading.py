@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.core.threads import threads_have_changed
 from tapegrad.errors import ArgumentError
 
 __all__ = [
@@ -19,10 +20,11 @@ _between = [0]
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Set how many threads the compiled loops of recorded functions use; 0 for one per core.
+    """Set how many threads large loops use, in eager mode and in functions; 0 for one per core.
 
-    It sets $TAPEGRAD_THREADS for this process, which loops read when they are compiled. The threads
-    of NumPy's matrix products are those of its BLAS, e.g. $OPENBLAS_NUM_THREADS before the start.
+    It sets $TAPEGRAD_THREADS for this process, and counts for functions that exist, too. Results do
+    not depend on it. The threads of NumPy's matrix products are those of its BLAS, e.g.
+    $OPENBLAS_NUM_THREADS before the start.
 
     >>> before = get_intra_op_parallelism_threads()
     >>> set_intra_op_parallelism_threads(2)
@@ -35,10 +37,11 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
         os.environ[_INTRA] = str(num_threads)
     else:
         os.environ.pop(_INTRA, None)
+    threads_have_changed()
 
 
 def get_intra_op_parallelism_threads() -> int:
-    """Return how many threads compiled loops use, 0 if that is left to tapegrad.
+    """Return how many threads large loops use, 0 if that is left to tapegrad.
 
     >>> get_intra_op_parallelism_threads() >= 0
     True

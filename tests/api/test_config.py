@@ -217,11 +217,11 @@ def test_details_name_the_device():
 def test_threads_of_loops_are_set_and_read(monkeypatch):
     monkeypatch.delenv("TAPEGRAD_THREADS", raising=False)
     threads = tf.config.threading
-    binding = pytest.importorskip("tapegrad_numpy.loops.binding")
+    pool = pytest.importorskip("tapegrad_numpy.loops.pool")
 
     assert threads.get_intra_op_parallelism_threads() == 0
     threads.set_intra_op_parallelism_threads(3)
-    assert threads.get_intra_op_parallelism_threads() == binding.thread_count() == 3
+    assert threads.get_intra_op_parallelism_threads() == pool.thread_count() == 3
     threads.set_intra_op_parallelism_threads(0)
     assert threads.get_intra_op_parallelism_threads() == 0
     threads.set_inter_op_parallelism_threads(2)

@@ -57,6 +57,7 @@ CORE: Sequence[Sequence[str]] = (
         "ownership",
         "precision",
         "symbolic_calls",
+        "threads",
         "gc_pause",
         "html",
         "primitive.shape_words",

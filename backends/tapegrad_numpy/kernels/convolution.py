@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -27,8 +27,8 @@ Shape = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
 Slices = tuple[slice, ...]
 
-# The most elements of unrolled patches held at a time: 8 MiB of float32.
-_TILE = 1 << 21
+# The most elements of unrolled patches held at a time: 512 KiB of float32, which stay in the cache.
+_TILE = 1 << 17
 
 
 def output_shape(
@@ -117,25 +117,66 @@ def conv_input_gradient(
     """
     t, w, dtype = _widen(t, w)
     window, (fan_in, c_out) = w.shape[:-2], w.shape[-2:]
-    spatial, depthwise = input_shape[1:-1], _is_depthwise(fan_in, groups)
-    c_in = c_out if depthwise else fan_in * groups
-    share = np.empty((*t.shape[:-1], c_in), t.dtype)
-    if not depthwise and _is_pointwise(window, strides, padding):
-        _spread(t, w.reshape(fan_in, c_out), groups, share)
-        return share.astype(dtype, copy=False)
-    g = np.zeros((t.shape[0], *spatial, c_in), t.dtype)
-    for place, seen_by, elements in overlaps(
-        spatial, t.shape[1:-1], window, strides, padding, dilation
-    ):
-        if depthwise:
-            np.multiply(t, w[place][0], out=share)
-        else:
-            _spread(t, w[place], groups, share)
-        g[elements] += share[seen_by]
-    if depthwise:
-        multiplier = c_out // groups
-        g = sum((g[..., j::multiplier] for j in range(1, multiplier)), g[..., ::multiplier])
+    if _is_depthwise(fan_in, groups):
+        g = _depthwise_input_gradient(t, w, input_shape, strides, padding, dilation)
+        return g.astype(dtype, copy=False)
+    # Per group, the filters of the transpose have the outputs as inputs.
+    filters = w.reshape(*window, fan_in, groups, c_out // groups)
+    filters = filters.swapaxes(-1, -3).reshape(*window, c_out // groups, groups * fan_in)
+    g = np.zeros(input_shape, t.dtype)  # some elements may be read by no window
+    geometry = zip(input_shape[1:-1], t.shape[1:-1], window, strides, padding, dilation)
+    for phases in product(*[_phases(*sizes) for sizes in geometry]):
+        taps = filters[tuple([phase.taps for phase in phases])]
+        g[(slice(None), *[phase.elements for phase in phases])] = conv(
+            t[(slice(None), *[phase.windows for phase in phases])],
+            taps,
+            strides=(1,) * len(window),
+            padding=tuple([phase.padding for phase in phases]),
+            dilation=tuple([phase.dilation for phase in phases]),
+            groups=groups,
+        )
     return g.astype(dtype, copy=False)
+
+
+class _Phase(NamedTuple):
+    """Elements of the data along one dimension that see the same positions of the window.
+
+    Their gradients are a convolution of the windows' gradients with these positions, backwards.
+    """
+
+    elements: slice
+    taps: slice
+    windows: slice
+    padding: tuple[int, int]
+    dilation: int
+
+
+def _phases(
+    size: int, count: int, extent: int, stride: int, padding: tuple[int, int], step: int
+) -> Iterator[_Phase]:
+    """Yield the phases along one dimension: one per remainder of a position by the stride.
+
+    Element i is read by window o at position k of the filter if `i = o * stride + k * step - low`.
+    """
+    apart = stride // math.gcd(stride, step)  # positions that see the same elements
+    dilation = apart * step // stride
+    for first in range(min(apart, extent)):
+        start = (first * step - padding[0]) % stride
+        number = len(range(start, size, stride))
+        positions = range(first, extent, apart)
+        if not number or not count:
+            continue
+        # Element `start + m * stride` is read by window `newest + m - j * dilation` at position j.
+        newest = (start + padding[0] - first * step) // stride
+        reach = (len(positions) - 1) * dilation
+        low, high = reach - newest, number + newest - count
+        yield _Phase(
+            slice(start, None, stride),
+            slice(positions[-1], first - 1 if first else None, -apart),
+            slice(max(0, -low), count - max(0, -high)),
+            (max(0, low), max(0, high)),
+            dilation,
+        )
 
 
 def conv_filter_gradient(
@@ -169,10 +210,6 @@ def _widen(a: Array, b: Array) -> tuple[Array, Array, np.dtype[Any]]:
     dtype = np.result_type(a, b)
     wide = accumulator(dtype)
     return a.astype(wide, copy=False), b.astype(wide, copy=False), dtype
-
-
-def _is_pointwise(window: Shape, strides: Shape, padding: Padding) -> bool:
-    return all(n == 1 for n in (*window, *strides)) and not any(map(any, padding))
 
 
 def _is_depthwise(fan_in: int, groups: int) -> bool:
@@ -238,13 +275,6 @@ def _by_group(values: Array, groups: int) -> Array:
     return rows.transpose(1, 0, 2)
 
 
-def _spread(t: Array, filters: Array, groups: int, out: Array) -> None:
-    """Write `t` times the transposed filters at one position of the window into `out`."""
-    fan_in, c_out = filters.shape
-    transposed = filters.reshape(fan_in, groups, c_out // groups).transpose(1, 2, 0)
-    np.matmul(_by_group(t, groups), transposed, out=_by_group(out, groups))
-
-
 # Depthwise: one input channel per output channel. There is no matrix product, so unrolling would
 # only cost memory. With a multiplier, the input channels are repeated first.
 
@@ -269,6 +299,21 @@ def _depthwise(x: Array, w: Array, strides: Shape, padding: Padding, dilation: S
         patches, labels, w.reshape(*window, c_out), [*inside, channel], [0, *over, channel]
     )
     return y
+
+
+def _depthwise_input_gradient(
+    t: Array, w: Array, input_shape: Shape, strides: Shape, padding: Padding, dilation: Shape
+) -> Array:
+    window, c_out = w.shape[:-2], w.shape[-1]
+    share = np.empty(t.shape, t.dtype)
+    g = np.zeros((*input_shape[:-1], c_out), t.dtype)
+    for place, seen_by, elements in overlaps(
+        input_shape[1:-1], t.shape[1:-1], window, strides, padding, dilation
+    ):
+        np.multiply(t, w[place][0], out=share)
+        g[elements] += share[seen_by]
+    multiplier = c_out // input_shape[-1]
+    return sum((g[..., j::multiplier] for j in range(1, multiplier)), g[..., ::multiplier])
 
 
 def _depthwise_filter_gradient(

@@ -19,12 +19,22 @@ import numpy as np
 
 from tapegrad.core.backend.registry import by_name
 from tapegrad_numpy.kernels.philox_rejection import random_gamma, random_poisson
-from tapegrad_numpy.kernels.philox_words import Array, draw_pairs, draw_words, random_bits, unit
+from tapegrad_numpy.kernels.philox_words import (
+    Array,
+    compiled_draw,
+    draw_pairs,
+    draw_words,
+    random_bits,
+    unit,
+)
 from tapegrad_numpy.kernels.special import KERNELS as SPECIAL
 
 __all__ = ["KERNELS", "random_bits"]
 
 Shape = tuple[int, ...]
+
+# Elements for which the arrays of the Box-Muller formula stay in the second-level cache.
+_BLOCK = 1 << 14
 
 # Masks that round a float32 towards 0 to fewer bits.
 _KEPT_BITS = {"float16": 0xFFFFE000, "bfloat16": 0xFFFF0000}
@@ -37,12 +47,18 @@ def random_uniform(state: Array, *, shape: Shape, dtype: Any) -> Array:
     2**-53. The 16-bit floats: the float32 rounded towards 0, so that 1 is never reached.
     """
     dtype, size = np.dtype(dtype), math.prod(shape)
-    if dtype == np.float64:
-        return unit(draw_pairs(state, size)).reshape(shape)
-    words = draw_words(state, size)
-    words >>= 8
-    y = words.astype(np.float32)
-    y *= np.float32(2.0**-24)
+    wide = "float64" if dtype == np.float64 else "float32"
+    found = compiled_draw(f"uniform_{wide}", state, size)
+    if wide == "float64":
+        y = unit(draw_pairs(state, size)) if found is None else found[0]
+        return y.reshape(shape)
+    if found is None:
+        words = draw_words(state, size)
+        words >>= 8
+        y = words.astype(np.float32)
+        y *= np.float32(2.0**-24)
+    else:
+        (y,) = found
     if dtype != np.float32:
         # Clear the bits beyond the shorter significand, so that the cast is exact.
         y.view(np.uint32)[...] &= np.uint32(_KEPT_BITS[dtype.name])
@@ -60,16 +76,24 @@ def random_normal(state: Array, *, shape: Shape, dtype: Any) -> Array:
     """
     dtype, size = np.dtype(dtype), math.prod(shape)
     halves = (size + 1) // 2
+    u, v = _normal_inputs(state, halves, dtype)
+    y = np.empty((halves, 2), u.dtype)
+    for start in range(0, halves, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        _box_muller(u[block], v[block], y[block])
+    return y.reshape(-1)[:size].reshape(shape).astype(dtype, copy=False)
+
+
+def _normal_inputs(state: Array, halves: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     if dtype == np.float64:
         u, v = unit(draw_pairs(state, 2 * halves)).reshape(halves, 2).T
-        u = u + 2.0**-53
-    else:
-        words = draw_words(state, 2 * halves).reshape(halves, 2)
-        u = words[:, 0].astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
-        v = (words[:, 1] >> 8).astype(np.float32) * np.float32(2.0**-24)
-    y = np.empty((halves, 2), u.dtype)
-    _box_muller(u, v, y)
-    return y.reshape(-1)[:size].reshape(shape).astype(dtype, copy=False)
+        return u + 2.0**-53, v
+    found = compiled_draw("normal_inputs", state, halves)
+    if found is not None:
+        return found[0], found[1]
+    words = draw_words(state, 2 * halves).reshape(halves, 2)
+    u = words[:, 0].astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+    return u, (words[:, 1] >> 8).astype(np.float32) * np.float32(2.0**-24)
 
 
 def _box_muller(u: Array, v: Array, out: Array) -> None:
@@ -142,7 +166,9 @@ def random_permutation(state: Array, *, n: int) -> Array:
 def random_bernoulli(state: Array, *, shape: Shape, rate: float) -> Array:
     """Draw a mask that is False with probability `rate`: if the float32 uniform is below it."""
     threshold = math.ceil(float(np.float32(rate)) * 2**24) << 8
-    keep: Array = draw_words(state, math.prod(shape)) >= threshold
+    size = math.prod(shape)
+    found = compiled_draw("bernoulli", state, size, number=threshold)
+    keep: Array = draw_words(state, size) >= threshold if found is None else found[0]
     return keep.reshape(shape)
 
 

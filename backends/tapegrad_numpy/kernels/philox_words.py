@@ -22,6 +22,9 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 # Counters per block: the six scratch rows, 384 KiB, stay in the second-level cache.
 _BLOCK = 8192
 
+LEAST_COMPILED = 512
+"""The number of elements from which a draw in C is faster than in NumPy."""
+
 
 def philox(counters: Array, seed: int, offset: int) -> Array:
     """Return the four words, uint32[n, 4], of each 64-bit counter of the draw `offset`."""
@@ -67,9 +70,22 @@ def _halves(number: int) -> tuple[int, int]:
 
 def random_bits(seed: int, offset: int, count: int, *, start: int = 0) -> Array:
     """Return the first `count` words, uint32, of a draw, or those from counter `start` on."""
+    found = compiled_draw("words", np.array([seed, offset], np.uint64), count, first=start)
+    if found is not None:
+        return found[0]
     counters = np.arange((count + 3) // 4, dtype=np.uint64)
     counters += np.uint64(start)
     return philox(counters, seed, offset).reshape(-1)[:count]
+
+
+def compiled_draw(name: str, state: Array, size: int, **numbers: int) -> tuple[Array, ...] | None:
+    """Return a draw by a compiled function with the same bits; None if the draw is too small."""
+    if size < LEAST_COMPILED:
+        return None
+    # Imported with the first such draw, because the C generator takes a while to import.
+    from tapegrad_numpy.loops.draws import draw
+
+    return draw(name, state, size, **numbers)
 
 
 def draw_words(state: Array, count: int, *, start: int = 0) -> Array:

@@ -80,9 +80,9 @@ def log_softmax_gradient(t: Array, y: Array, *, axis: int) -> Array:
 def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     """Return the loss of each row and, for the backward pass, the softmax."""
     refuse_complex(logits)
-    _check_labels(labels, logits.shape[-1])
+    check_labels(labels, logits.shape[-1])
     weights, _, masked = _shift(widened(logits), logits.ndim - 1)
-    picked = weights.reshape(-1)[_places(labels, logits.shape[-1])].reshape(labels.shape)
+    picked = weights.reshape(-1)[places_of_labels(labels, logits.shape[-1])].reshape(labels.shape)
     np.exp(weights, out=weights)
     total = _total(weights, logits.ndim - 1, masked)
     weights /= total
@@ -90,7 +90,8 @@ def sparse_cross_entropy(logits: Array, labels: Array) -> tuple[Array, Array]:
     return loss.astype(logits.dtype, copy=False), weights.astype(logits.dtype, copy=False)
 
 
-def _check_labels(labels: Array, classes: int) -> None:
+def check_labels(labels: Array, classes: int) -> None:
+    """Raise if a label is no class."""
     # As unsigned integers, negative numbers are the largest, so one test finds both errors.
     if labels.size and _maximum(labels.view(f"u{labels.itemsize}"), None) >= classes:
         wrong = (labels < 0) | (labels >= classes)
@@ -103,11 +104,11 @@ def _check_labels(labels: Array, classes: int) -> None:
 def sparse_cross_entropy_gradient(t: Array, weights: Array, labels: Array) -> Array:
     """Return t * (weights - one_hot(labels)) in one buffer."""
     g: Array = np.multiply(weights, t[..., None], order="C")
-    g.reshape(-1)[_places(labels, weights.shape[-1])] -= t.reshape(-1)
+    g.reshape(-1)[places_of_labels(labels, weights.shape[-1])] -= t.reshape(-1)
     return g
 
 
-def _places(labels: Array, classes: int) -> Array:
+def places_of_labels(labels: Array, classes: int) -> Array:
     """Return the flat position of each row's label."""
     places = np.arange(0, labels.size * classes, classes)
     places += labels.reshape(-1).astype(np.intp, copy=False)

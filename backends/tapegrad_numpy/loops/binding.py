@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,28 +11,15 @@ import numpy as np
 
 from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ShapeError
 from tapegrad_numpy.loops import ctypes_calls, direct_calls
 from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.libraries import Address
-from tapegrad_numpy.loops.runtime import MOST_THREADS
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import Kernel
 
 Run = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]
 """Takes the inputs and, per output, an array to write into or None; returns the results."""
-
-
-def thread_count() -> int:
-    """How many threads large loops use: $TAPEGRAD_THREADS, $OMP_NUM_THREADS, or the cores."""
-    for name in ("TAPEGRAD_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(name, "").split(",")[0].strip()
-        if text.isdecimal():
-            return max(1, min(int(text), MOST_THREADS))
-        if text and name == "TAPEGRAD_THREADS":
-            raise ArgumentError(f"TAPEGRAD_THREADS must be a whole number above 0. Got {text!r}.")
-    available = getattr(os, "sched_getaffinity", None)
-    cores = len(available(0)) if available is not None else os.cpu_count() or 1
-    return min(cores, MOST_THREADS)
 
 
 def caller(
@@ -41,7 +27,7 @@ def caller(
 ) -> Callable[..., int]:
     """Return a function of arrays, inputs first; its result is 0 unless one does not fit."""
     make = direct_calls.caller if direct_calls.are_used() else ctypes_calls.caller
-    return make(arrays, inputs, kernel, address, thread_count())
+    return make(arrays, inputs, kernel, address, team())
 
 
 def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
@@ -55,7 +41,7 @@ def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
         scope[f"s{k}"], scope[f"d{k}"] = output.shape, np.dtype(output.dtype)
     exec(_run_code(len(loop.inputs), len(loop.outputs)), scope)
     run: Run = scope["run"]
-    attach_parts(run, kernel, address, len(arrays), thread_count())
+    attach_parts(run, kernel, address, len(arrays), team())
     if direct_calls.are_used():
         run.__dict__["writer"] = functools.partial(_writer, loop, arrays, kernel, address)
     return run
@@ -63,9 +49,7 @@ def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
 
 def _writer(loop: Loop, arrays: Sequence[Any], kernel: Kernel, address: int) -> LoopWriter:
     """The function in C that writes over arrays of variables; see `LoopCompiler.writer`."""
-    call = direct_calls.caller(
-        arrays, len(loop.inputs), kernel, address, thread_count(), keeps_lock=True
-    )
+    call = direct_calls.caller(arrays, len(loop.inputs), kernel, address, team(), keeps_lock=True)
     new = [functools.partial(np.empty, output.shape, output.dtype) for output in loop.outputs]
     return LoopWriter(call, tuple(new))
 

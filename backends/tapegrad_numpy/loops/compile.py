@@ -20,6 +20,7 @@ from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.folding import folded
 from tapegrad_numpy.loops.libraries import Address, address_of, load, with_parts
+from tapegrad_numpy.loops.lone_functions import lone_function
 from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
@@ -115,20 +116,9 @@ def _loaded(key: str) -> Address | None:
 
 def library_function(text: str, name: str) -> Address | None:
     """Return a function of a library of its own, whose text follows that of direct calls."""
-    compiler = find()
-    if compiler is None or not direct_calls.are_used():
+    if not direct_calls.are_used():
         return None
-    source = runtime_text() + direct_calls.call_text() + text
-    key = hashlib.sha256((compiler.identity + source).encode()).hexdigest()[:32]
-    try:
-        if CACHE.find(key) is None:
-            with CACHE.scratch() as folder:
-                compile_library(compiler, "#include <stdint.h>\n" + source, folder / "loops.so")
-                CACHE.keep((folder / "loops.so").read_bytes(), [key])
-        path = CACHE.find(key)
-        return None if path is None else address_of(load(path), name)
-    except (CompileError, OSError, AttributeError):
-        return None
+    return lone_function(runtime_text() + direct_calls.call_text() + text, name)
 
 
 def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:

@@ -19,7 +19,7 @@ class CompiledParts(NamedTuple):
     close: int
     numbers: np.ndarray
     slots: int
-    threads: int
+    team: int
     arrays: int
     """How many arrays it takes, operands first."""
     elements: int
@@ -38,22 +38,22 @@ def attach_parts(
     kernel: Kernel,
     address: Address,
     arrays: int,
-    threads: int,
+    team: int,
     reports: bool = False,
 ) -> None:
     """Let `parts_of` find the compiled parts of a Python function."""
-    attach_calls(function, [compiled_parts(kernel, address, arrays, threads, reports)])
+    attach_calls(function, [compiled_parts(kernel, address, arrays, team, reports)])
 
 
 def compiled_parts(
-    kernel: Kernel, address: Address, arrays: int, threads: int, reports: bool = False
+    kernel: Kernel, address: Address, arrays: int, team: int, reports: bool = False
 ) -> CompiledParts | None:
     """Return the compiled parts of a kernel, None if its library does not name them."""
     if not address.work:
         return None
     elements = kernel.numbers[Cut._fields.index("elements")]
     return CompiledParts(
-        address.work, address.close, np.array(kernel.numbers, np.int64), kernel.slots, threads,
+        address.work, address.close, np.array(kernel.numbers, np.int64), kernel.slots, team,
         arrays, elements, address.library, reports,
     )  # fmt: skip
 

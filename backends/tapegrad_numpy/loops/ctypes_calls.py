@@ -16,7 +16,7 @@ import numpy as np
 from tapegrad_numpy.loops.source import Kernel
 
 _LOOP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-"""Takes packed addresses, and an array of the thread count, the slot count and the sizes."""
+"""Takes packed addresses, and an array of the address of the team, the slot count and the sizes."""
 
 _NO_FIT = 1
 
@@ -25,7 +25,7 @@ def entry_text(name: str, work: str, close: str, part: str) -> str:
     """Return the C text of a function for `caller`; sequences, which read `part`, need none."""
     return (
         f"int {name}(char **data, const int64_t *s) {{\n"
-        f"    return run_tasks(data, s + 2, s[0], s[1], {work}, {close});\n}}\n"
+        f"    return run_tasks(data, s + 2, (const Team *)s[0], s[1], {work}, {close});\n}}\n"
     )
 
 
@@ -34,7 +34,7 @@ def caller(
     inputs: int,
     kernel: Kernel,
     address: int,
-    threads: int,
+    team: int,
 ) -> Callable[..., int]:
     """Return a function of arrays, inputs first, that returns 0 unless an array is unsuitable."""
     wanted = [
@@ -42,7 +42,7 @@ def caller(
         for number, (dtype, shape) in enumerate(arrays)
     ]
     run, pack = _LOOP(address), struct.Struct(f"{len(arrays)}P").pack
-    numbers = np.array((threads, kernel.slots, *kernel.numbers), np.int64)
+    numbers = np.array((team, kernel.slots, *kernel.numbers), np.int64)
     at_numbers = numbers.ctypes.data
     ndarray, char_at, address_of = np.ndarray, ctypes.c_char.from_buffer, ctypes.addressof
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad_numpy.kernels.convolution import output_shape
-from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import CUT, Kernel, bounds
 from tapegrad_numpy.loops.vector_products import Described
 
@@ -393,7 +394,7 @@ def bind_depthwise(
         return y if wide is dtype else y.astype(dtype, copy=False)
 
     if wide is dtype:
-        attach_parts(run, kernel, address, 3, thread_count())
+        attach_parts(run, kernel, address, 3, team())
     return run
 
 

@@ -56,10 +56,10 @@ static char *elements(Array *array, void *type, const int64_t *wanted, int flags
     for (int axis = 0; axis < array->rank; ++axis) size *= array->shape[axis];
     return size == wanted[1] ? array->data : 0;
 }
-/* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type and
-   three functions of Python, the number of threads, of inputs, of arrays, of slots; then dtype,
-   size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array does
-   not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
+/* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type, of
+   three functions of Python and of the team; the numbers of inputs, of arrays and of slots; then
+   dtype, size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array
+   does not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
 static inline void *call(Array *self, Array **given, intptr_t count, Work *work, Close *close) {
     const int64_t *s = (const int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
@@ -74,7 +74,7 @@ static inline void *call(Array *self, Array **given, intptr_t count, Work *work,
     const int64_t *z = s + FIXED + 3 * count;
     int large = s[2] && z[ELEMENTS] >= LARGE;
     void *state = large ? ((void *(*)(void))s[2])() : 0; /* other Python threads go on */
-    int code = run_tasks(data, z, s[4], s[7], work, close);
+    int code = run_tasks(data, z, (const Team *)s[4], s[7], work, close);
     if (large) ((void (*)(void *))s[3])(state);
     return integer(code);
 }
@@ -122,7 +122,7 @@ def caller(
     inputs: int,
     kernel: Kernel,
     address: int,
-    threads: int,
+    team: int,
     keeps_lock: bool = False,
 ) -> Callable[..., int]:
     """Return a function of arrays, inputs first, that returns 0 unless an array is unsuitable.
@@ -137,7 +137,7 @@ def caller(
     ]
     fixed = (
         id(np.ndarray), integer, 0 if keeps_lock else save, restore,
-        threads, inputs, len(arrays), kernel.slots,
+        team, inputs, len(arrays), kernel.slots,
     )  # fmt: skip
     return builtin(address, (*fixed, *described, *kernel.numbers))
 

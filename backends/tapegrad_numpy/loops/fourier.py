@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compiled_parts import attach_calls, compiled_parts
 from tapegrad_numpy.loops.fourier_passes import factors_of, passes_text
 from tapegrad_numpy.loops.layout import Cut
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import Kernel
 from tapegrad_numpy.loops.vector_products import Described
 
@@ -358,7 +359,7 @@ def bind_fourier(
         arrays = [(dtype, shape), (made, result), (real, table.shape)]
         own = kernel._replace(numbers=numbers)
         calls.append((caller(arrays, 1, own, address), table))
-        one = compiled_parts(own, address, 2, thread_count())
+        one = compiled_parts(own, address, 2, team())
         parts.append(one and one._replace(table=table, order=(1, 1) if parts else (0, 1)))
     empty, in_order = np.empty, np.ascontiguousarray
     (function, table), *others = calls

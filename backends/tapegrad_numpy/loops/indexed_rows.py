@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.layout import Cut
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import CUT, Kernel, bounds
 from tapegrad_numpy.loops.vector_products import Described
 
@@ -138,5 +139,5 @@ def bind_rows(
             code = function(in_order(x), in_order(indices), y, is_wrong)
         return plain(x, indices, **params) if code or is_wrong[0] else y
 
-    attach_parts(run, kernel, address, 3, thread_count(), reports=True)
+    attach_parts(run, kernel, address, 3, team(), reports=True)
     return run

@@ -10,7 +10,7 @@ from tapegrad.core.trace.loop import INSIDE, Loop, LoopInput, Shape
 TASK_ELEMENTS = 1 << 15
 """The approximate number of elements per task."""
 MANY = 8 * TASK_ELEMENTS
-"""The number of elements from which several threads are used."""
+"""The number of elements from which long reductions are sliced."""
 SLICES = 64
 """The most slices of a long reduction; fixed, so that threads do not change results."""
 ROWS = 128
@@ -140,10 +140,11 @@ class Cut(NamedTuple):
     results: int
     """The number of elements of a reduced output."""
     elements: int
+    """The number of elements, times their weight: a measure of its time."""
 
 
-def cut(space: Space, combines: bool, piece: int, may_slice: bool = True) -> Cut:
-    """Divide a space into tasks, by its sizes alone."""
+def cut(space: Space, combines: bool, piece: int, may_slice: bool = True, weight: int = 1) -> Cut:
+    """Divide a space into tasks, by its sizes and the weight of an element alone."""
     inner = space.sizes[-1]
     rows = math.prod(space.sizes[axis] for axis in space.kept_outer)
     deep = math.prod(space.sizes[axis] for axis in space.combined_outer)
@@ -158,11 +159,11 @@ def cut(space: Space, combines: bool, piece: int, may_slice: bool = True) -> Cut
     if combines and may_slice and rows * parts < SLICES and elements >= MANY:
         slices = max(1, min(SLICES, steps if by_rows else steps // ROWS))
     row = deep * (inner if by_rows else piece)
-    rows_at_once = 1 if slices > 1 else max(1, TASK_ELEMENTS // max(1, row))
+    rows_at_once = 1 if slices > 1 else max(1, TASK_ELEMENTS // max(1, row * weight))
     return Cut(
         inner, piece, pieces, rows, rows_at_once, deep, slices,
         share=-(-steps // slices),
         tasks=-(-rows // rows_at_once) * parts * slices,
         results=rows * (inner if by_columns else 1),
-        elements=elements,
+        elements=elements * weight,
     )  # fmt: skip

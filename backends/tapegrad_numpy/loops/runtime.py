@@ -1,17 +1,19 @@
-"""C text around every compiled loop: partial results, tasks and threads."""
+"""C text around every compiled loop: partial results and tasks; threads are in pool.py."""
 
 from __future__ import annotations
 
-from tapegrad_numpy.loops.layout import MANY, TASK_ELEMENTS, Cut
-
-MOST_THREADS = 256
+from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
 
 RUNTIME = r"""
-#include <pthread.h>
 #include <stdlib.h>
 typedef struct { double high, low; } Slot;
 typedef void Work(char **data, const int64_t *z, int64_t task, Slot *slots);
 typedef void Close(char **data, const int64_t *z, const Slot *slots);
+/* How many threads may compute, and the function of pool.py by which they do; it may be 0 */
+typedef struct {
+    int64_t threads;
+    void (*run)(void *(*take)(void *), void *given, int64_t threads);
+} Team;
 typedef struct {
     Work *work;
     char **data;
@@ -40,24 +42,17 @@ static void *take_tasks(void *given) {
         run->work(run->data, run->z, task, run->slots);
     }
 }
-static void in_threads(Run *run, int64_t threads) {
-    pthread_t started[MOST_THREADS];
-    int64_t count = 0;
-    while (count < threads - 1 && !pthread_create(&started[count], 0, take_tasks, run)) ++count;
-    take_tasks(run);
-    while (count) pthread_join(started[--count], 0);
-}
-/* Run all tasks of a loop on arrays whose elements begin at `data`, in up to so many threads.
+/* Run all tasks of a loop on arrays whose elements begin at `data`, in the threads of a team.
    Returns 0, or 2 if there is no memory for the partial results. */
-static inline int run_tasks(char **data, const int64_t *z, int64_t threads, int64_t slot_count,
+static inline int run_tasks(char **data, const int64_t *z, const Team *team, int64_t slot_count,
                             Work *work, Close *close) {
     Slot *slots = slot_count ? malloc(slot_count * sizeof(Slot)) : 0;
     if (slot_count && !slots) return 2;
     Run run = {work, data, z, z[TASKS], 0, slots};
-    int64_t most = z[ELEMENTS] / LARGE;
-    if (z[ELEMENTS] < MANY) threads = 1;
-    threads = threads < most ? threads : most;
-    if (threads > 1) in_threads(&run, threads);
+    int64_t most = z[ELEMENTS] / SHARE;
+    most = most < z[TASKS] ? most : z[TASKS];
+    const int64_t threads = team->threads < most ? team->threads : most;
+    if (threads > 1 && team->run) team->run(take_tasks, &run, threads);
     else for (int64_t task = 0; task < z[TASKS]; ++task) work(data, z, task, slots);
     if (slots) close(data, z, slots);
     free(slots);
@@ -69,10 +64,9 @@ static inline int run_tasks(char **data, const int64_t *z, int64_t threads, int6
 def runtime_text() -> str:
     """Return the text with its constants."""
     words = {
-        "MOST_THREADS": MOST_THREADS,
         "TASKS": Cut._fields.index("tasks"),
         "ELEMENTS": Cut._fields.index("elements"),
         "LARGE": TASK_ELEMENTS,
-        "MANY": MANY,
+        "SHARE": 2 * TASK_ELEMENTS,
     }
     return "".join(f"#define {name} {value}\n" for name, value in words.items()) + RUNTIME

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad_numpy.loops.binding import caller, thread_count
+from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compile import addresses_of
 from tapegrad_numpy.loops.compiled_parts import attach_parts
 from tapegrad_numpy.loops.depthwise import NAMES as CONVOLUTIONS, bind_depthwise, write_depthwise
 from tapegrad_numpy.loops.fourier import NAMES as TRANSFORMS, bind_fourier, write_fourier
 from tapegrad_numpy.loops.indexed_rows import NAMES as ROWS, bind_rows, write_rows
 from tapegrad_numpy.loops.matrix_products import write_matrix_product
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import Kernel
 from tapegrad_numpy.loops.vector_products import Described, write_vector_products
 
@@ -97,7 +98,7 @@ def _bound(
         chosen = run_one
     else:
         chosen = run_two if results == 2 else run_any
-    attach_parts(chosen, kernel, address, len(arrays), thread_count())
+    attach_parts(chosen, kernel, address, len(arrays), team())
     return chosen
 
 

@@ -41,6 +41,8 @@ _MOST_PACKED, _LEAST_ROWS = 2048, 8
 """The longest rows that are packed, and the number of rows from which on it pays."""
 CAREFUL_PIECE = 4096
 """The number of elements that are checked together before a function in FAR is computed."""
+_LINES, _HEAVIEST = 8, 16
+"""The statements that take as long as a call of a function, and the largest weight."""
 CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
 
 
@@ -235,9 +237,18 @@ class Writer:
         """Set the sizes; called last, when all integers are known."""
         combines = any(output.combine for output in (*self.loop.stages, *self.loop.outputs))
         piece = min(piece, CAREFUL_PIECE) if self.careful else piece
-        result = cut(self.space, combines, piece, may_slice=not self.loop.stages)
+        may_slice, weight = not self.loop.stages, self._weight()
+        if not combines:
+            piece = max(CAREFUL_PIECE, piece // weight)
+        result = cut(self.space, combines, piece, may_slice, weight)
         self.numbers[: len(result)] = result
         return result
+
+    def _weight(self) -> int:
+        """Return how long an element takes, about: 1 for a few additions, 2 for an exponential."""
+        lines = self.formula.per_element
+        calls = sum(line.count("tg_") for line in lines)
+        return min(_HEAVIEST, 1 + calls + len(lines) // _LINES)
 
     def number(self, value: int) -> str:
         """Return the C expression that reads a size or a stride."""

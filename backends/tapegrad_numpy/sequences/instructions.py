@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapegrad.core.backend.native_sequences import Layout, NativeStep
+from tapegrad.core.backend.native_sequences import Layout
 from tapegrad_numpy.loops.compiled_parts import CompiledParts
 from tapegrad_numpy.sequences.convolution import WRITERS as CONVOLUTION
 from tapegrad_numpy.sequences.copies import WRITERS as COPIES
 from tapegrad_numpy.sequences.functions import Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.indexing import WRITERS as INDEXING
 from tapegrad_numpy.sequences.linear_algebra import WRITERS as LINEAR_ALGEBRA
+from tapegrad_numpy.sequences.loop_steps import step_of
 from tapegrad_numpy.sequences.pooling import WRITERS as POOLING
 from tapegrad_numpy.sequences.products import WRITERS as PRODUCTS
 from tapegrad_numpy.sequences.random_draws import WRITERS as RANDOM_DRAWS
 from tapegrad_numpy.sequences.reductions import WRITERS as REDUCTIONS
-from tapegrad_numpy.sequences.runtime import LOOP, ROWS, TABLE
 from tapegrad_numpy.sequences.scans import WRITERS as SCANS
 from tapegrad_numpy.sequences.segments import WRITERS as SEGMENTS
 from tapegrad_numpy.sequences.sorting import WRITERS as SORTING
@@ -23,17 +23,7 @@ from tapegrad_numpy.sequences.sorting import WRITERS as SORTING
 
 def steps_of_parts(calls: Sequence[CompiledParts], operands: Sequence[Layout]) -> Made:
     """Return the instructions of a compiled function, which reads contiguous arrays."""
-    return [_step(parts) for parts in calls] if are_contiguous(operands) else None
-
-
-def _step(parts: CompiledParts) -> NativeStep:
-    arrays = tuple((k, 0) for k in parts.order or range(parts.arrays))
-    head = [parts.numbers.ctypes.data, parts.threads, parts.slots, parts.work, parts.close]
-    kind = ROWS if parts.reports else LOOP
-    if parts.table is not None:
-        kind = TABLE
-        head.append(parts.table.ctypes.data)
-    return NativeStep(kind, arrays, tuple(head), (parts,), parts.elements)
+    return [step_of(parts) for parts in calls] if are_contiguous(operands) else None
 
 
 WRITERS: dict[str, Writer] = {

@@ -166,6 +166,10 @@ static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
     return code;
 }
 
+static int run_loop(const int64_t *h, char **data) {
+    const int64_t *z = (const int64_t *)h[0];
+    return run_tasks(data, z, (const Team *)h[1], h[2], (Work *)h[3], (Close *)h[4]);
+}
 static int run_steps(const int64_t *p, const int64_t *end, char **place) {
     for (; p < end; p += p[0]) {
         const int64_t count = p[2];
@@ -178,12 +182,12 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
             data[count] = (char *)h[5];
             /* fall through */
         case LOOP:
-            code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
+            code = run_loop(h, data);
             break;
         case ROWS: {
             int64_t is_wrong = 0;
             data[count] = (char *)&is_wrong;
-            code = run_tasks(data, (const int64_t *)h[0], h[1], h[2], (Work *)h[3], (Close *)h[4]);
+            code = run_loop(h, data);
             if (is_wrong) code = 3;
             break;
         }

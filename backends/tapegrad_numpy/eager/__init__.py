@@ -1,0 +1,1 @@
+"""Kernels of eager mode that run large arrays through compiled loops."""
