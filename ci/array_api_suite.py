@@ -181,10 +181,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--site", help="the folder that contains the package")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--outcomes", help="also write the outcome of each test to this file")
+    parser.add_argument("--read", action="append", help="take the outcomes of earlier runs")
     parser.add_argument("paths", nargs="*")
     given = parser.parse_args(ours)
-    site = site_of(given.library, given.site)
-    entries = run(given.library, site, test_files(given.library, site, given.paths), options)
+    if given.read:
+        texts = [Path(path).read_text(encoding="utf-8") for path in given.read]
+        entries = [json.loads(line) for text in texts for line in text.splitlines()]
+    else:
+        site = site_of(given.library, given.site)
+        entries = run(given.library, site, test_files(given.library, site, given.paths), options)
     found = merged(entries)
     if given.outcomes:
         lines = [json.dumps(entry) for entry in found.values()]
