@@ -33,12 +33,14 @@ def export(
     All open first axes have the same length, e.g. that of the batch. Variables become constants.
     With `path=None` nothing is written. `opset` is the version of ONNX's operators.
 
-    >>> import tapegrad
-    >>> w = tapegrad.Variable([[1.0], [2.0]])
-    >>> spec = tapegrad.TensorSpec([None, 2], name="x")
-    >>> model = export(lambda x: tapegrad.nn.relu(x @ w), None, spec)
-    >>> [node.op_type for node in model.graph.node]
-    ['MatMul', 'Relu', 'Identity']
+    ::
+
+        spec = tapegrad.TensorSpec([None, 2], name="x")
+        tapegrad.onnx.export(lambda x: tapegrad.nn.relu(x @ w), "relu.onnx", spec)
+
+    >>> export(abs, None, opset=9)
+    Traceback (most recent call last):
+    tapegrad.errors.ArgumentError: opset must be from 18 to 22. Got 9.
     """
     from tapegrad.program.onnx.exporting import exported_model
 

@@ -70,14 +70,10 @@ def _emit(nodes: Nodes, node: Expression, made: dict[int, Input], sources: list[
         return sources[node.value]
     if node.dtype is None:
         raise UnsupportedError("it computes with numbers without a dtype")
-    if node.dtype.kind == "c":
-        raise UnsupportedError("ONNX has no complex numbers")
     if node.name == "constant":
         return number(node.value, node.dtype)
     operands = [made[id(one)] for one in node.operands]
     dtype = node.operands[-1].dtype or node.dtype
-    if dtype.kind == "c":
-        raise UnsupportedError("ONNX has no complex numbers")
     if node.name == "astype":
         return _converted(nodes, operands[0], dtype, node.dtype)
     if node.name in COMPOSED:

@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.values import nest
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.host import fetch
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -58,6 +61,12 @@ class _Recordings:
         self.whose = getattr(function, "__name__", type(function).__name__)
         self._function = function if isinstance(function, Function) else Function(_plain(function))
         self._args = tuple(nest.map_structure(_spec_of, one) for one in args)
+        pairs = zip(nest.flatten(self._args), nest.flatten(tuple(args)), strict=True)
+        self._examples = [
+            None if isinstance(given, TensorSpec) else to_tensor(given)
+            for spec, given in pairs
+            if isinstance(spec, TensorSpec)
+        ]
         self._specs = [one for one in nest.flatten(self._args) if isinstance(one, TensorSpec)]
         self.symbols = symbols_of(self._specs, self.whose)
         self._order = sorted({n for row in self.symbols for n in row if isinstance(n, str)})
@@ -83,17 +92,30 @@ class _Recordings:
     def _tree(self, lengths: tuple[int, ...]) -> Any:
         sizes = dict(zip(self._order, lengths))
         shapes = iter([[sizes.get(n, n) for n in row] for row in self.symbols])
-        args = nest.map_structure(
-            lambda one: zeros(next(shapes), one.dtype) if isinstance(one, TensorSpec) else one,
-            self._args,
-        )
+        examples = iter(self._examples)
+
+        def example(one: Any) -> Any:
+            """Return the array that was given, or zeros in the place of a spec."""
+            if not isinstance(one, TensorSpec):
+                return one
+            shape, given = next(shapes), next(examples)
+            return zeros(shape, one.dtype) if given is None else given
+
+        args = nest.map_structure(example, self._args)
         with recording_alone():
-            call = self._function._recorded_call(flatten_call(args, {}), args, {})
+            try:
+                call = self._function._recorded_call(flatten_call(args, {}), args, {})
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
+                raise ArgumentError(
+                    f"{self.whose} cannot be recorded with zeros in the place of a TensorSpec "
+                    f"({error}). Pass an array as an example; the model then has its shape."
+                ) from error
             try:
                 graph = pruned(call.graph)
-                self._check(graph)
                 self._note_variables(graph, call._recording.variables)
-                return self._emitted(graph, call._result)
+                tree = self._emitted(graph, call._result)
+                self._check(graph)
+                return tree
             finally:
                 call.let_go()
 

@@ -56,11 +56,13 @@ def _take_add(e: Nodes, call: Call, t: Input, indices: Input) -> Result:
 
 @rule("take_set")
 def _take_set(e: Nodes, call: Call, x: Input, v: Input, indices: Input) -> Result:
-    """Write rows at positions along one axis."""
-    shape, axis = call.reads[1].shape, call.params["axis"]
-    count = call.reads[-1].shape
-    places = e.reshape(_index(e, call, indices), (*count, *[1] * (len(shape) - axis - 1)))
-    places = e.op("Expand", places, ints(shape))
+    """Write rows at positions along one axis; the values broadcast to the written part."""
+    shape, axis, places_shape = call.results[0].shape, call.params["axis"], call.reads[-1].shape
+    outer, inner, count = shape[:axis], shape[axis + 1 :], prod(places_shape)
+    v = e.op("Expand", v, ints((*outer, *places_shape, *inner)))
+    v = e.reshape(v, (*outer, count, *inner))
+    places = e.reshape(_index(e, call, indices), (count, *[1] * len(inner)))
+    places = e.op("Expand", places, ints((*outer, count, *inner)))
     return e.op("ScatterElements", x, places, v, axis=axis)
 
 

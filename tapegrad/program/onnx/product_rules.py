@@ -15,8 +15,6 @@ from tapegrad.program.onnx.shape_rules import causal_mask
 
 @rule("matmul", "matmul_stack")
 def _matmul(e: Nodes, call: Call, a: Input, b: Input) -> Result:
-    if call.results[0].dtype.kind == "c":
-        raise UnsupportedError("ONNX has no complex numbers")
     ranks = [len(value.shape) for value in call.reads]
     if call.params["transpose_a"]:
         a = e.swap_last(a, ranks[0])
@@ -102,8 +100,6 @@ def _pads(padding: Any) -> dict[str, list[int]]:
 @rule("conv")
 def _conv(e: Nodes, call: Call, x: Input, w: Input) -> Result:
     rank, params = len(call.reads[0].shape), call.params
-    if call.results[0].dtype.kind == "c":
-        raise UnsupportedError("ONNX has no complex numbers")
     found = e.op(
         "Conv",
         _channels_first(e, x, rank),
@@ -178,8 +174,6 @@ def _avg_pool(e: Nodes, call: Call, x: Input) -> Result:
 @rule("convolve")
 def _convolve(e: Nodes, call: Call, x: Input, w: Input) -> Result:
     """Write the full convolution of two vectors as a convolution with padding."""
-    if call.results[0].dtype.kind == "c":
-        raise UnsupportedError("ONNX has no complex numbers")
     n, m = (prod(value.shape) for value in (call.reads[0], call.reads[-1]))
     reverse = e.op("Slice", w, ints([-1]), ints([-(2**63) + 1]), ints([0]), ints([-1]))
     found = e.op(

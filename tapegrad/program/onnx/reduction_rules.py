@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.program.graph.graph import Call
-from tapegrad.program.onnx.nodes import Input, Nodes, UnsupportedError, ints, number
+from tapegrad.program.onnx.nodes import Input, Nodes, ints, number
 from tapegrad.program.onnx.rules import Result, rule
 
 _REDUCTIONS = {
@@ -34,17 +34,11 @@ def _axes(call: Call) -> tuple[int, ...]:
 def _reduce(e: Nodes, call: Call, x: Input) -> Result:
     name, keepdims = call.primitive.name, bool(call.params.get("keepdims"))
     axes, result = _axes(call), call.results[0].dtype
-    _refuse_complex(call)
     if name == "sum_of_squares":  # the operator squares even with no axes; the primitive, too
         return reduced(e, "ReduceSum", e.op("Mul", x, x), axes, keepdims)
     if call.reads[0].dtype != result:
         x = e.cast(x, result)
     return reduced(e, _REDUCTIONS[name], x, axes, keepdims)
-
-
-def _refuse_complex(call: Call) -> None:
-    if any(value.dtype.kind == "c" for value in (*call.reads, *call.results)):
-        raise UnsupportedError("ONNX has no complex numbers")
 
 
 @rule("all", "any")
@@ -82,7 +76,6 @@ def _extreme_place(e: Nodes, call: Call, x: Input) -> Result:
 @rule("cumulative_sum")
 def _cumulative_sum(e: Nodes, call: Call, x: Input) -> Result:
     params, dtype = call.params, call.results[0].dtype
-    _refuse_complex(call)
     if call.reads[0].dtype != dtype:
         x = e.cast(x, dtype)
     axis = number(params["axis"], "int64")
@@ -97,7 +90,11 @@ def _cumulative_sum(e: Nodes, call: Call, x: Input) -> Result:
 
 @rule("softmax")
 def _softmax(e: Nodes, call: Call, x: Input) -> Result:
-    return e.op("Softmax", x, axis=call.params["axis"])
+    """Return the softmax, and zeros where all entries are -inf, for which the operator has NaN."""
+    axis, dtype = call.params["axis"], call.results[0].dtype
+    top = reduced(e, "ReduceMax", x, (axis,), True)
+    is_empty = e.op("Equal", top, number(-np.inf, dtype))
+    return e.op("Where", is_empty, number(0, dtype), e.op("Softmax", x, axis=axis))
 
 
 @rule("log_softmax")
@@ -115,11 +112,11 @@ def _add_n(e: Nodes, call: Call, *arrays: Input) -> Result:
 
 @rule("ties")
 def _ties(e: Nodes, call: Call, x: Input, extreme: Input) -> Result:
-    """Compare entries with the extremes of their rows."""
+    """Return the share of each entry in the extreme of its row; equal ones have equal shares."""
     shape, axes = call.reads[0].shape, _axes(call)
     kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
     hits = e.cast(e.op("Equal", x, e.reshape(extreme, kept)), call.results[0].dtype)
-    return hits
+    return e.op("Div", hits, reduced(e, "ReduceSum", hits, axes, True))
 
 
 @rule("normalize", "normalize_relu")
@@ -178,6 +175,7 @@ def _sort(e: Nodes, call: Call, x: Input) -> Result:
 def _searchsorted(e: Nodes, call: Call, points: Input, x: Input) -> Result:
     """Count the points before each value."""
     dtype = np.result_type(*(value.dtype for value in call.reads))
+    points, x = e.cast(points, dtype), e.cast(x, dtype)
     if dtype.kind == "f":  # comparisons with NaN would count differently
         x = e.op("Where", e.op("IsNaN", x), number(np.inf, dtype), x)
     rank = len(call.reads[-1].shape)

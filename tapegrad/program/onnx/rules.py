@@ -30,6 +30,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def emit(nodes: Nodes, call: Call) -> None:
     """Add the nodes of a call, and note which inputs stand for its results."""
+    if any(value.dtype.kind == "c" for value in (*call.reads, *call.results)):
+        raise UnsupportedError("runtimes for ONNX have no complex numbers")
     found: Result
     if call.primitive.name in RULES:
         operands = [nodes.input_of(one, _dtype_beside(call, one)) for one in call.operands]

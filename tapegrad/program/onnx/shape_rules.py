@@ -126,8 +126,8 @@ def _roll(e: Nodes, call: Call, x: Input) -> Result:
     return x
 
 
-@rule("to_device", "stop_gradient", "identity", "keep", "live_with", "positive")
-def _same(e: Nodes, call: Call, x: Input, *others: Input) -> Result:
+@rule("to_device", "stop_gradient", "identity", "positive")
+def _same(e: Nodes, call: Call, x: Input) -> Result:
     return x
 
 
