@@ -6,8 +6,8 @@
     python ci/array_api_suite.py sklearn --site env/lib/python3.11/site-packages
 
 The packages, pytest and array-api-strict must be installed; nothing is fetched and no file of the
-packages is changed. A test runs if it takes its arrays from a namespace: `ci/array_api_suite` has the
-plug-ins that add tapegrad to the namespaces. `ci/scipy-exclusions.json` and
+packages is changed. A test runs if it takes its arrays from a namespace: `ci/array_api_suite` has
+the plug-ins that add tapegrad to the namespaces. `ci/scipy-exclusions.json` and
 `ci/sklearn-exclusions.json` name the tests that are known to fail, by reason. A failure that is not
 among them is an error, and so is a test among them that passes.
 """
@@ -54,9 +54,11 @@ def test_files(library: str, site: Path, paths: list[str]) -> list[str]:
         place, _, name = path.partition("::")
         whole = site / place
         files = [whole] if whole.is_file() else sorted(whole.rglob("tests/test_*.py"))
-        for file in files:
-            if MENTIONS[library].search(file.read_text(encoding="utf-8", errors="replace")):
-                found.append(str(file.relative_to(site)) + (f"::{name}" if name else ""))
+        found += [
+            str(file.relative_to(site)) + (f"::{name}" if name else "")
+            for file in files
+            if MENTIONS[library].search(file.read_text(encoding="utf-8", errors="replace"))
+        ]
     return found
 
 

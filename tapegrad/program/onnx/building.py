@@ -19,10 +19,8 @@ _IR_VERSION = 10
 
 def checked_onnx(opset: int) -> Any:
     """Return the module `onnx`, after a check of the version of the operators."""
-    if not isinstance(opset, int) or not LOWEST_OPSET <= opset <= HIGHEST_OPSET:
-        raise ArgumentError(
-            f"opset must be from {LOWEST_OPSET} to {HIGHEST_OPSET}. Got {opset!r}."
-        )
+    if opset not in range(LOWEST_OPSET, HIGHEST_OPSET + 1):
+        raise ArgumentError(f"opset must be from {LOWEST_OPSET} to {HIGHEST_OPSET}. Got {opset!r}.")
     try:
         import onnx
     except ImportError as error:
@@ -53,7 +51,7 @@ class Builder:
         helper = self._onnx.helper
         self._inputs = [row[0] for row in tree["inputs"]]
         self._taken.update(self._inputs, (row[0] for row in tree["outputs"]))
-        for kind, inputs, attributes, made in tree["nodes"]:
+        for _, _, _, made in tree["nodes"]:
             self._taken.update(made)
         for kind, inputs, attributes, made in tree["nodes"]:
             given = [self._input(one) for one in inputs]

@@ -67,7 +67,8 @@ def _stretched(nodes: Nodes, constant: Input, call: Call) -> Input:
 
 def _emit(nodes: Nodes, node: Expression, made: dict[int, Input], sources: list[Input]) -> Input:
     if node.name == "input":
-        return sources[node.value]
+        place: int = node.value
+        return sources[place]
     if node.dtype is None:
         raise UnsupportedError("it computes with numbers without a dtype")
     if node.name == "constant":

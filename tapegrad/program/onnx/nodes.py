@@ -1,7 +1,8 @@
 """A list of ONNX nodes as plain values, to which the rules of primitives add.
 
-Inputs of nodes are names of values, or constants in place: {"ints": [...]} is a vector of int64, and
-{"number": [value, dtype]} a scalar. Whole numbers in both may depend on the lengths of unknown axes.
+Inputs of nodes are names of values, or constants in place: {"ints": [...]} is a vector of int64,
+and {"number": [value, dtype]} a scalar. Whole numbers in both may depend on the lengths of unknown
+axes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.graph.graph import Value
 from tapegrad.program.saved.encoding import Encoder
 
 Input = str | dict[str, Any]
@@ -91,8 +92,3 @@ def number(value: Any, dtype: Any) -> Input:
     if np.dtype(dtype).kind == "f" and not np.isfinite(plain):
         return {"special": [str(float(plain)), name]}  # JSON has no infinity
     return {"number": [plain, name]}
-
-
-def first_value(call: Call) -> Value:
-    """Return the first operand that is a value of the graph."""
-    return call.reads[0]

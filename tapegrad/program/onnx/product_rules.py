@@ -7,6 +7,7 @@ from typing import Any
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.graph import Call
+from tapegrad.program.onnx.elementwise import emit_elementwise
 from tapegrad.program.onnx.nodes import Input, Nodes, UnsupportedError, ints, number
 from tapegrad.program.onnx.reduction_rules import reduced
 from tapegrad.program.onnx.rules import Result, rule
@@ -39,8 +40,6 @@ def _matmul_sum(e: Nodes, call: Call, a: Input, b: Input, *addends: Input) -> Re
     result = call.results[0]
     applied = Call(PRIMITIVES[activation], (result,), {}, (result,), call.array_type)
     e.names[result.number] = total  # type: ignore[assignment]
-    from tapegrad.program.onnx.elementwise import emit_elementwise
-
     return emit_elementwise(e, applied)
 
 
@@ -116,7 +115,6 @@ def _conv(e: Nodes, call: Call, x: Input, w: Input) -> Result:
 def _transposed_conv(e: Nodes, call: Call, t: Input, w: Input) -> Result:
     """Transposed convolution: the wanted length decides how much is added at the end."""
     rank, params = len(call.reads[0].shape), call.params
-    groups, (fan_in, c_out) = params["groups"], call.reads[1].shape[-2:]
     window = call.reads[1].shape[:-2]
     extra = []
     for n, m, k, stride, step, (low, high) in zip(
@@ -128,7 +126,6 @@ def _transposed_conv(e: Nodes, call: Call, t: Input, w: Input) -> Result:
         raise UnsupportedError("the length of its result does not follow from the windows")
     # The filter [*window, c_in / groups, c_out] becomes [c_out, c_in / groups, *window].
     filters = e.transpose(w, (rank - 1, rank - 2, *range(rank - 2)))
-    assert fan_in and c_out % groups == 0
     found = e.op(
         "ConvTranspose",
         _channels_first(e, t, rank),
@@ -137,7 +134,7 @@ def _transposed_conv(e: Nodes, call: Call, t: Input, w: Input) -> Result:
         dilations={"list": list(params["dilation"])},
         pads=_pads(params["padding"]),
         output_padding={"list": extra},
-        group=groups,
+        group=params["groups"],
     )
     return _channels_last(e, found, rank)
 

@@ -259,8 +259,5 @@ def _frames(e: Nodes, call: Call, x: Input) -> Result:
 
 @rule("take_runs")
 def _take_runs(e: Nodes, call: Call, x: Input) -> Result:
-    places = [
-        first + step * k for first, step, count in call.params["runs"] for k in range(count)
-    ]
+    places = [first + step * k for first, step, count in call.params["runs"] for k in range(count)]
     return e.op("Gather", x, ints(places), axis=call.params["axis"])
-
