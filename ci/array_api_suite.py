@@ -139,14 +139,17 @@ def reasons_of_skips(entries: list[dict[str, Any]], few: int = 12) -> dict[str, 
     return dict(ordered[:few]) | ({"other reasons": rest} if rest else {})
 
 
-def record(library: str, found: dict[str, dict[str, Any]], root: Path = ROOT) -> None:
-    """Write the counts, also by module, and the failures."""
+def record(
+    library: str, found: dict[str, dict[str, Any]], how: str = "", root: Path = ROOT
+) -> None:
+    """Write the counts, also by module, and the failures; `how` is a sentence about the run."""
     entries = [*found.values()]
     modules = sorted({module_of(test) for test in found})
     names = ("numpy", "array-api-strict", PACKAGES[library])
     written = {
         "library": PACKAGES[library],
         "versions": {name: version(name) for name in names},
+        "how": how,
         "tests": len(found),
         **counted(entries),
         "modules": {
@@ -182,6 +185,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("library", choices=PACKAGES)
     parser.add_argument("--site", help="the folder that contains the package")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--how", default="", help="a sentence for the record")
     parser.add_argument("--outcomes", help="also write the outcome of each test to this file")
     parser.add_argument("--read", action="append", help="take the outcomes of earlier runs")
     parser.add_argument("paths", nargs="*")
@@ -197,7 +201,7 @@ def main(arguments: list[str]) -> int:
         lines = [json.dumps(entry) for entry in found.values()]
         Path(given.outcomes).write_text("\n".join(lines) + "\n", encoding="utf-8")
     if given.record:
-        record(given.library, found)
+        record(given.library, found, given.how)
     return 1 if report(given.library, found) or not found else 0
 
 
