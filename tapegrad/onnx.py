@@ -6,6 +6,7 @@ The package `onnx` must be installed: `pip install 'tapegrad[onnx]'`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def export(
     Traceback (most recent call last):
     tapegrad.errors.ArgumentError: opset must be from 18 to 22. Got 9.
     """
+    # Imported here because models import this module, and most programs export nothing.
     from tapegrad.program.onnx.exporting import exported_model
 
     model = exported_model(fn, args, input_names, output_names, opset)
@@ -56,10 +58,8 @@ def _write(model: Any, path: StrPath) -> None:
         with replacing(path) as file:
             file.write(model.SerializeToString())
         return
-    import onnx
-
     beside = f"{Path(path).name}.data"
-    onnx.save_model(model, path, save_as_external_data=True, location=beside)
+    import_module("onnx").save_model(model, path, save_as_external_data=True, location=beside)
 
 
 _check_calls(globals(), __all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import combinations
 from math import lcm
 from typing import Any
@@ -22,12 +23,11 @@ def checked_onnx(opset: int) -> Any:
     if opset not in range(LOWEST_OPSET, HIGHEST_OPSET + 1):
         raise ArgumentError(f"opset must be from {LOWEST_OPSET} to {HIGHEST_OPSET}. Got {opset!r}.")
     try:
-        import onnx
+        return import_module("onnx")
     except ImportError as error:
         raise BackendUnavailableError(
             "Exporting to ONNX needs the package onnx: pip install 'tapegrad[onnx]'."
         ) from error
-    return onnx
 
 
 class Builder:
