@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(1, str(ROOT / "ci"))
+
+from ecosystem_suites import array_api_section  # noqa: E402  # found by the line above
+
 PAGE = ROOT / "docs" / "ecosystem.md"
 
 HEAD = """# Other libraries on tapegrad
@@ -137,6 +141,7 @@ def page() -> str:
     programs = json.loads((ROOT / "ci" / "programs.json").read_text(encoding="utf-8"))
     parts = [HEAD.rstrip(), programs_section(programs), suite_section(suite, groups)]
     parts.append(applications_section(applications))
+    parts.append(array_api_section(ROOT, table))
     return "\n\n".join(parts) + "\n"
 
 

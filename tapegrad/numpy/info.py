@@ -33,9 +33,9 @@ class Info:
         """Return the device on which new arrays are placed."""
         return current_device()
 
-    def devices(self) -> tuple[str, ...]:
+    def devices(self) -> list[str]:
         """Return all available devices."""
-        return tuple(list_devices())
+        return list(list_devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """Return the default dtypes of new arrays."""

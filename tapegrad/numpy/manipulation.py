@@ -272,7 +272,7 @@ def broadcast_shapes(*args: Any) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*args)
     except ValueError as error:
-        raise ShapeError(f"Shapes {args} do not broadcast together.") from error
+        raise ShapeError(f"Shapes {args} could not be broadcast together.") from error
 
 
 # Order and repetition

@@ -24,6 +24,7 @@ from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.exponential import exp, log
 from tapegrad.ops.elementwise.magnitude import sign
 from tapegrad.ops.elementwise.selection import maximum, where
+from tapegrad.special_functions.arrays_of_orders import for_each_order, is_array_of_orders
 from tapegrad.special_functions.derivatives import with_derivatives
 from tapegrad.special_functions.recurrence_limit import check_steps
 
@@ -43,12 +44,14 @@ def _upwards(n: int, x: Any, first: Any, second: Any, sign_of_last: float) -> An
     return second
 
 
-def yn(n: int, x: Any) -> Any:
+def yn(n: Any, x: Any) -> Any:
     """Return the Bessel function Yₙ of integer order.
 
     >>> round(float(yn(2, 1.0)), 6)
     -1.650683
     """
+    if is_array_of_orders(n):
+        return for_each_order(yn, n, x, "yn")
     n, x = _order(n, "yn"), operand(x)
     if n < 0:
         return (-1) ** n * yn(-n, x)

@@ -64,6 +64,11 @@ def _positive(parameter: Any) -> Any:
     return where(parameter > 0, parameter, math.nan)
 
 
+def _probability(p: Any) -> Any:
+    """Return a probability, and NaN where it is not between 0 and 1."""
+    return where((p >= 0) & (p <= 1), p, math.nan)
+
+
 def _check_trials(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return where the arguments are valid, where 0 <= k < n, and safe values of k, n and p."""
     whole, n = floor(k), floor(n)
@@ -104,6 +109,7 @@ def nbdtr(k: Any, n: Any, p: Any) -> Any:
     0.5
     """
     k, n, p = operands(k, n, p)
+    p = _probability(p)
     return betainc(_positive(n), _positive(floor(k) + 1), p)
 
 
@@ -114,6 +120,7 @@ def nbdtrc(k: Any, n: Any, p: Any) -> Any:
     0.5
     """
     k, n, p = operands(k, n, p)
+    p = _probability(p)
     return betainc(_positive(floor(k) + 1), _positive(n), 1 - p)
 
 

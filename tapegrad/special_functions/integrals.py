@@ -19,6 +19,7 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.special_functions import erf, expint, fresnel_cos, fresnel_sin, ndtr
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.shape.functions import broadcast_arrays
+from tapegrad.special_functions.arrays_of_orders import for_each_order, is_array_of_orders
 from tapegrad.special_functions.recurrence_limit import check_steps
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
@@ -42,6 +43,8 @@ def expn(n: Any, x: Any) -> Any:
     >>> round(float(expn(2, 1.0)), 6)
     0.148496
     """
+    if is_array_of_orders(n):
+        return for_each_order(expn, n, x, "expn")
     x = operand(x)
     if not isinstance(n, int) or n < 0:
         raise ArgumentError(f"expn needs a non-negative integer order. Got {n!r}.")

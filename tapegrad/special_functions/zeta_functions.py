@@ -95,5 +95,7 @@ def _less_one(x: Any) -> Any:
     other = 1 - s
     reflected = 2 * exp(-other * math.log(2 * math.pi)) * sinpi(0.5 * s) * gamma(other)
     left = reflected * (1 + _sum_from(other, 0.0 * other + 2)) - 1
+    # ζ is 0 at even numbers, also where its neighbours overflow.
+    left = where((s < -150) & (sinpi(0.5 * s) == 0), -1.0, left)
     at_ends = where(x == 1, math.inf, where(x > 1, 0.0, math.nan + 0.0 * s))
     return where(is_right, right, where(is_left, left, at_ends))

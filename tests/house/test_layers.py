@@ -123,6 +123,9 @@ FOREIGN: dict[str, set[str]] = {
     "tapegrad.keras.utils.pillow": {"PIL"},
     # Optional: the files of Keras are HDF5.
     "tapegrad.keras.saving.hdf5": {"h5py"},
+    # Optional: models are exported as the messages of ONNX.
+    "tapegrad.onnx": {"onnx"},
+    "tapegrad.program.onnx.building": {"onnx"},
     # Optional: with KERAS_BACKEND=tapegrad, `tapegrad.keras` is real Keras.
     "tapegrad.lazy": {"keras", "keras_tapegrad"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.

@@ -31,6 +31,7 @@ from tapegrad.keras.saving.saved_model import inference_of, specs_of_model, writ
 from tapegrad.keras.saving.weights import load_weights, save_weights
 from tapegrad.keras.saving.weights_h5 import load_weights_h5, save_weights_h5
 from tapegrad.keras.symbolic import KerasTensor
+from tapegrad.onnx import export as export_onnx
 
 
 class Model(Trainer, Layer):
@@ -175,11 +176,14 @@ class Model(Trainer, Layer):
     ) -> None:
         """Write the inference of this model to a folder for `saved_model.load` and `TFSMLayer`.
 
-        It runs without the classes of the model, as the endpoint `serve`. Nothing is printed,
-        whatever `verbose` is.
+        It runs without the classes of the model, as the endpoint `serve`. With `format="onnx"` it
+        is an ONNX file. Nothing is printed, whatever `verbose` is.
         """
-        check_choice("format", format, ("tf_saved_model",))
+        check_choice("format", format, ("tf_saved_model", "onnx"))
         specs = specs_of_model(self) if input_signature is None else tuple(input_signature)
+        if format == "onnx":
+            export_onnx(lambda *inputs: self(*inputs, training=False), filepath, *specs)
+            return
         write_saved_model(self, filepath, None, {"serve": inference_of(self, specs)})
 
     def to_json(self, **kwargs: Any) -> str:

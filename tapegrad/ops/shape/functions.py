@@ -88,7 +88,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     try:
         return TensorShape(np.broadcast_shapes(first, second))
     except (ValueError, RuntimeError) as error:  # NumPy broadcasts up to 32 dimensions
-        raise ShapeError(f"Shapes {first} and {second} do not broadcast together.") from error
+        raise ShapeError(f"Shapes {first} and {second} could not be broadcast together.") from error
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:

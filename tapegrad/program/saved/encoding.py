@@ -41,7 +41,7 @@ class Encoder:
                 self._variable(number): self._value(value)
                 for number, value in graph.variables.items()
             },
-            "constants": [[n, self._constant(array)] for n, array in graph.constants.items()],
+            "constants": [[n, self.constant(array)] for n, array in graph.constants.items()],
             "calls": [self._call(call) for call in graph.calls],
             "outputs": [value.number for value in graph.outputs],
             "written": {self._variable(n): value.number for n, value in graph.written.items()},
@@ -78,7 +78,7 @@ class Encoder:
             "Leave it out of the function that is saved."
         )
 
-    def _constant(self, array: Any) -> Any:
+    def constant(self, array: Any) -> Any:
         value = array
         if not isinstance(array, np.ndarray | np.generic):
             value = host.fetch(array, None, "saved_model.save()")

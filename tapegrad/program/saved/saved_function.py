@@ -98,7 +98,7 @@ def _encoded_function(
     names: Sequence[str], whose: str,
 ) -> dict[str, Any]:  # fmt: skip
     specs = [one for one in nest.flatten((args, dict(kwargs))) if isinstance(one, TensorSpec)]
-    symbols = _symbols(specs, whose)
+    symbols = symbols_of(specs, whose)
     order = sorted({symbol for row in symbols for symbol in row if isinstance(symbol, str)})
 
     def recorded(lengths: tuple[int, ...]) -> Any:
@@ -107,7 +107,7 @@ def _encoded_function(
         return _recorded(function, args, dict(kwargs), given, encoder, whose)
 
     try:
-        tree = _for_all_lengths(recorded, len(order), encoder.lengths)
+        tree = for_all_lengths(recorded, len(order), encoder.lengths)
     except NotGeneralError:
         raise ArgumentError(
             f"{whose} cannot be saved for all lengths: recordings with other lengths make other "
@@ -122,7 +122,7 @@ def _encoded_function(
     }
 
 
-def _for_all_lengths(
+def for_all_lengths(
     record: Callable[[tuple[int, ...]], Any], symbols: int, rows: Sequence[int]
 ) -> Any:
     """Return the program for all lengths, from the first set of lengths that it can be called with.
@@ -139,7 +139,7 @@ def _for_all_lengths(
     return general([record(one) for one in sets[-1]], sets[-1])
 
 
-def _symbols(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
+def symbols_of(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
     rows = []
     for position, spec in enumerate(specs):
         if spec.shape is None:
