@@ -28,7 +28,9 @@ from tapegrad.scipy.optimize.implicit import (
     with_implicit_derivatives,
     without_recording,
 )
+from tapegrad.scipy.optimize.many.fits import fit_parameters, least_squares_many
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
+from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.vocabulary import (
     arguments,
     atan,
@@ -138,6 +140,8 @@ def least_squares(
     most = 100 * max(x.shape[0], 1) if max_nfev is None else int(max_nfev)
     limits = [-1.0 if limit is None else float(limit) for limit in (ftol, xtol, gtol)]
     stops = Tolerances(limits[0], limits[1], limits[2], most)
+    if are_many(x, args):
+        return least_squares_many(system, x, box, stops, rho)
     with without_recording():
         fit = levenberg_marquardt(system, x, box, stops, rho)
         slope = grad(lambda x: _cost(system, x, rho))(fit.x)
@@ -229,6 +233,10 @@ def curve_fit(
 
     own = slopes if callable(jac) else check_jac(jac)
     found = least_squares(misfit, start, own, bounds, method or "trf", **options)
+    if are_many(start, y):
+        best, covariance = fit_parameters(found, absolute_sigma)
+        facts = {"fvec": found.fun, "nfev": found.nfev}
+        return (best, covariance, facts, None, found.status) if full_output else (best, covariance)
     if not found.success:
         raise OptimizeError(
             f"curve_fit found no parameters. {found.message} Pass a better p0 or a larger max_nfev."
