@@ -221,7 +221,7 @@ def curve_fit(
     if check_finite is not False:
         _check_finite(xdata, ydata)
     x, y = operand(xdata), operand(ydata)
-    start = _first_guess(f, p0, bounds)
+    start = first_guess(f, p0, bounds)
     weigh = _weights(sigma, y)
 
     def misfit(parameters: Any) -> Any:
@@ -260,7 +260,7 @@ def _check_finite(*arrays: Any) -> None:
             )
 
 
-def _first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
+def first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
     """Return p0, or ones or the centers of the bounds; the signature of f gives their number."""
     if p0 is not None:
         guess = operand(p0)
