@@ -60,8 +60,8 @@ class SelfAttention(Layer):
         self.value = Dense(width, use_bias=has_bias)
 
     def call(self, x: Any, allowed: Any = None) -> Any:
-        parts = [split_heads(one(x), self.heads) for one in (self.query, self.key, self.value)]
-        return attend(*parts, allowed)
+        queries, keys = split_heads(self.query(x), self.heads), split_heads(self.key(x), self.heads)
+        return attend(queries, keys, split_heads(self.value(x), self.heads), allowed)
 
 
 class Attention(Layer):
@@ -144,9 +144,7 @@ class Predictions(Layer):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.transform = Transform(config)
-        self.bias = self.add_weight(
-            name="bias", shape=(config["vocab_size"],), initializer="zeros"
-        )
+        self.bias = self.add_weight(name="bias", shape=(config["vocab_size"],), initializer="zeros")
 
     def call(self, x: Any, words: Any) -> Any:
         return self.transform(x) @ words.transpose() + self.bias
@@ -177,7 +175,8 @@ class Bert(Model):
 
     prefix = "bert."
     ignored = (
-        r"embeddings\.position_ids|cls\.predictions\.decoder\.(weight|bias)|cls\.seq_relationship\..*"
+        r"embeddings\.position_ids|cls\.seq_relationship\..*"
+        r"|cls\.predictions\.decoder\.(weight|bias)"
     )
 
     def __init__(self, config: dict[str, Any], head: str = "hidden", labels: int = 2) -> None:
@@ -213,5 +212,3 @@ class Bert(Model):
         if self.classifier is None:
             return pooled
         return self.classifier(self.dropout(pooled, training=training))
-
-

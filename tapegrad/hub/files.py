@@ -1,4 +1,4 @@
-"""The files of a model: a folder, or its newest snapshot in Hugging Face's cache. Nothing is fetched."""
+"""The files of a model: a folder, or its newest snapshot in Hugging Face's cache. No downloads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_model(name: Any, revision: str = "main") -> Path:
     if (folder / CONFIG).is_file():
         return folder
     if folder.is_dir():
-        raise ArgumentError(f"The folder {str(folder)!r} has no {CONFIG}, so it holds no model.")
+        raise ArgumentError(f"The folder {str(folder)!r} has no {CONFIG}, so it is no model.")
     cached = cache_folder() / ("models--" + str(name).replace("/", "--"))
     reference = cached / "refs" / revision
     commit = reference.read_text().strip() if reference.is_file() else revision
@@ -45,8 +45,8 @@ def find_model(name: Any, revision: str = "main") -> Path:
         return snapshot
     raise ArgumentError(
         f"There is no model {str(name)!r}: it is no folder with {CONFIG}, and the cache "
-        f"{str(cache_folder())!r} has no snapshot of it for the revision {revision!r}. tapegrad.hub "
-        f"downloads nothing; fetch it with `hf download {name}`, or pass the path of its folder."
+        f"{str(cache_folder())!r} has no snapshot of it for the revision {revision!r}. "
+        f"tapegrad.hub downloads nothing; fetch it with `hf download {name}`, or pass a folder."
     )
 
 

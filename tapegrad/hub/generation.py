@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ def generate(
     """Return token numbers of shape (batch, places) followed by generated ones.
 
     With temperature 0 each token is the most likely one. Otherwise tokens are drawn, among the
-    `top_k` most likely ones if that is given. After the token `stop` a text repeats it. One recorded
-    function computes each token; it reads the keys and values of the tokens before from a cache.
+    `top_k` most likely ones if that is given. After the token `stop` a text repeats it. One
+    recorded function computes each token; it reads the keys and values of earlier tokens from a
+    cache.
 
     >>> config = {"vocab_size": 11, "n_positions": 8, "n_embd": 4, "n_layer": 1, "n_head": 2}
     >>> generate(GPT2(config), [[1, 2, 3]], 2).shape
@@ -60,21 +62,25 @@ def generate(
     return texts
 
 
+_steps: weakref.WeakKeyDictionary[GPT2, Any] = weakref.WeakKeyDictionary()
+
+
 def _step_of(model: GPT2) -> Any:
-    """Return the recorded step of a model, which it keeps."""
-    if not hasattr(model, "_recorded_step"):
-        object.__setattr__(model, "_recorded_step", function(model.next_logits))
-    return model._recorded_step
+    """Return the recorded step of a model, kept as long as the model."""
+    if model not in _steps:
+        method: Any = weakref.WeakMethod(model.next_logits)  # the model must be able to go
+        _steps[model] = function(lambda *args: method()(*args))
+    return _steps[model]
 
 
 def _choose(
     logits: np.ndarray, temperature: float, top_k: int | None, rng: np.random.Generator
 ) -> np.ndarray:
     if temperature == 0:
-        return np.argmax(logits, -1)
+        return np.asarray(np.argmax(logits, -1))
     scaled = logits.astype(np.float64) / temperature
     if top_k is not None and top_k < scaled.shape[-1]:
         least = np.partition(scaled, -top_k, -1)[:, -top_k, np.newaxis]
         scaled = np.where(scaled < least, -np.inf, scaled)
     # The largest of logits with Gumbel noise is a draw from their softmax.
-    return np.argmax(scaled + rng.gumbel(size=scaled.shape), -1)
+    return np.asarray(np.argmax(scaled + rng.gumbel(size=scaled.shape), -1))

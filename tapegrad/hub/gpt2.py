@@ -35,7 +35,9 @@ class Attention(Layer):
     def call(
         self, x: Any, allowed: Any, past: Any = None, is_new: Any = None, training: Any = None
     ) -> Any:
-        queries, keys, values = [split_heads(one, self.heads) for one in split(self.c_attn(x), 3, -1)]
+        queries, keys, values = [
+            split_heads(one, self.heads) for one in split(self.c_attn(x), 3, -1)
+        ]
         if past is not None:
             keys, values = where(is_new, keys, past[0]), where(is_new, values, past[1])
         found = self.c_proj(attend(queries, keys, values, allowed))
@@ -106,14 +108,14 @@ class GPT2(Model):
         x = self.wte(tokens) + self.wpe(as_constant(np.arange(count)))
         x = self.drop(x, training=training)
         allowed = as_constant(np.tril(np.ones((count, count), bool)))
-        kept = []
+        kept: Cache = []
         for block in self.h:
             x, pair = block(x, allowed, training=training)
-            kept.append(pair)
+            kept.append((pair[0], pair[1]))
         return x, kept
 
     def first_logits(self, tokens: Any, places: int) -> tuple[Any, Cache]:
-        """Return the logits after tokens of shape (batch, count), and a cache for `places` tokens."""
+        """Return the logits after tokens (batch, count), and a cache for `places` tokens."""
         self._check_length(places)
         x, kept = self._through(tokens)
         rest = ((0, 0), (0, 0), (0, places - int(x.shape[1])), (0, 0))
@@ -130,10 +132,10 @@ class GPT2(Model):
         places = as_constant(np.arange(cache[0][0].shape[2]))
         is_new = reshape_p(places == place, shape=(1, 1, -1, 1))
         x = expand_dims(self.wte(tokens) + self.wpe(place), 1)
-        kept = []
+        kept: Cache = []
         for block, past in zip(self.h, cache, strict=True):
             x, pair = block(x, places <= place, past, is_new)
-            kept.append(pair)
+            kept.append((pair[0], pair[1]))
         return self._logits(x)[:, 0], kept
 
     def _logits(self, x: Any) -> Any:

@@ -30,7 +30,7 @@ def _same(array: np.ndarray) -> np.ndarray:
 _NORM = {"weight": ("gamma", _same), "bias": ("beta", _same), "gamma": ("gamma", _same),
          "beta": ("beta", _same)}  # fmt: skip
 _BIAS = ("bias", _same)
-_VARIABLES: Sequence[tuple[type, dict[str, tuple[str, Turn]]]] = (
+_VARIABLES: Sequence[tuple[type[Any], Any]] = (
     (Conv1D, {"weight": ("kernel", _same), "bias": _BIAS}),
     (Dense, {"weight": ("kernel", np.transpose), "bias": _BIAS}),
     (Conv2D, {"weight": ("kernel", lambda a: a.transpose(2, 3, 1, 0)), "bias": _BIAS}),

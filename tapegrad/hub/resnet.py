@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.hub.transformer import activation
-from tapegrad.keras.layers import BatchNormalization, Conv2D, Dense, Layer, MaxPooling2D
-from tapegrad.keras.layers import ZeroPadding2D
+from tapegrad.keras.layers import (
+    BatchNormalization,
+    Conv2D,
+    Dense,
+    Layer,
+    MaxPooling2D,
+    ZeroPadding2D,
+)
 from tapegrad.keras.models import Model
 from tapegrad.ops.casting.promotion import operand
 from tapegrad.ops.reduction.primitives import mean
@@ -128,7 +134,7 @@ class ResNet(Model):
         self.embedder = Embedder(config)
         self.encoder = Encoder(config)
         # In the files the classifier is the second of two layers.
-        self.classifier = [None, Dense(labels)] if head == "classes" else []
+        self.classifier: list[Any] = [None, Dense(labels)] if head == "classes" else []
 
     def call(self, images: Any, training: Any = None) -> Any:
         x = self.embedder(operand(images), training=training)

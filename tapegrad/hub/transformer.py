@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tapegrad.errors import ArgumentError
+from tapegrad.keras import activations
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.sigmoids import sigmoid
 from tapegrad.ops.nn.softmax import softmax
 from tapegrad.ops.shape.functions import permute_dims
 from tapegrad.ops.shape.primitives import reshape_p
-from tapegrad.keras import activations
 
 
 def _quick_gelu(x: Any) -> Any:

@@ -97,9 +97,7 @@ class Problems:
             return (active & goes_on, *kept)
 
         with in_frame(None):
-            last = while_loop(
-                lambda active, *_: reduce_any(active), body, (is_active, *state)
-            )
+            last = while_loop(lambda active, *_: reduce_any(active), body, (is_active, *state))
         return tuple(last[1:])
 
 

@@ -1,7 +1,7 @@
 """Symmetric positive definite systems of a few unknowns, one per problem.
 
-Up to `MOST_UNROLLED` unknowns the Cholesky decomposition is written out in elementwise operations on
-vectors of problems, which a recorded function fuses. Larger systems go to the library.
+Up to `MOST_UNROLLED` unknowns the Cholesky decomposition is written out in elementwise operations
+on vectors of problems, which a recorded function fuses. Larger systems go to the library.
 """
 
 from __future__ import annotations

@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
 
 from tests.hub.small_models import CONFIGS, MASK, RECORD, SEGMENTS, TOKENS, images, weight
 
 
 def main() -> None:
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+
     record: dict[str, object] = {"transformers": transformers.__version__}
     for name, (kind, config) in CONFIGS.items():
         settings = {key: value for key, value in config.items() if key != "model_type"}
@@ -39,7 +41,9 @@ def main() -> None:
     RECORD.write_text(json.dumps(record) + "\n")
 
 
-def _run(model: object, config: dict[str, object]) -> np.ndarray:
+def _run(model: Any, config: dict[str, Any]) -> np.ndarray:
+    import torch
+
     if config["model_type"] in ("vit", "resnet"):
         side = config.get("image_size", 40)
         pixels = torch.tensor(images(side).transpose(0, 3, 1, 2).copy())

@@ -1,4 +1,4 @@
-"""Small models in Hugging Face's layout, made of names and shapes: configurations, weights, inputs."""
+"""Small models in Hugging Face's layout: configurations, weights made of names, and inputs."""
 
 from __future__ import annotations
 

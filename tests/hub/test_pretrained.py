@@ -37,9 +37,7 @@ def test_results_are_those_of_transformers(name, tmp_path):
 
 def test_weights_in_parts(tmp_path):
     model = hub.load(written(tmp_path, "gpt2", parts=3))
-    np.testing.assert_allclose(
-        result(model, "gpt2"), KNOWN["gpt2"]["result"], rtol=2e-4, atol=2e-5
-    )
+    np.testing.assert_allclose(result(model, "gpt2"), KNOWN["gpt2"]["result"], rtol=2e-4, atol=2e-5)
 
 
 def test_a_model_in_the_cache(tmp_path, monkeypatch):
@@ -122,7 +120,7 @@ def test_files_that_do_not_fit(tmp_path):
 
 def test_texts_that_are_too_long(tmp_path):
     model = hub.load(written(tmp_path, "gpt2"))
-    with pytest.raises(ShapeError, match="at most 16 tokens. Got 18"):
+    with pytest.raises(ShapeError, match=r"at most 16 tokens\. Got 18"):
         hub.generate(model, TOKENS, 12)
     with pytest.raises(ShapeError, match="at least one"):
         hub.generate(model, np.zeros((1, 0), int), 1)

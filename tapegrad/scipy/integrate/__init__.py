@@ -22,8 +22,9 @@ from tapegrad.scipy.integrate.rules import (
 from tapegrad.scipy.integrate.solution import OdeSolution
 
 __all__ = [
-    "OdeResult", "OdeSolution", "batched", "cumulative_simpson", "cumulative_trapezoid", "fixed_quad",
-    "newton_cotes", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp", "trapezoid",
+    "OdeResult", "OdeSolution", "batched", "cumulative_simpson", "cumulative_trapezoid",
+    "fixed_quad", "newton_cotes", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp",
+    "trapezoid",
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)

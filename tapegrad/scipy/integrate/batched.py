@@ -56,7 +56,12 @@ def solve_ivp(
     if t_eval is not None and isinstance(t_span, tuple | list) and not hasattr(t_eval, "device"):
         ivp.check_t_eval(float(t_span[0]), float(t_span[1]), [float(t) for t in t_eval])
     wanted = [] if t_eval is None else [operand(t_eval)]
-    options = {"rtol": rtol, "atol": atol, "max_step": max_step, "first_step": first_step}
+    options: dict[str, Any] = {
+        "rtol": rtol,
+        "atol": atol,
+        "max_step": max_step,
+        "first_step": first_step,
+    }
 
     def one(y0: Any, span: Any, *rest: Any) -> Any:
         times, own = (rest[0], rest[1:]) if wanted else (None, rest)

@@ -36,9 +36,7 @@ class Tableau:
     ) -> Attempt:
         slopes = [slope]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
-            slopes.append(
-                control.evaluate(field, t + time * step, y + step * mix(weights, slopes))
-            )
+            slopes.append(control.evaluate(field, t + time * step, y + step * mix(weights, slopes)))
         after = y + step * mix(self.weights, slopes)
         slopes.append(control.evaluate(field, t + step, after))
         scaled_error = control.scaled_error(step * mix(self.errors, slopes), y, after)

@@ -20,8 +20,8 @@ from tapegrad.scipy.optimize.scalar_roots import RootResults, bisect, brentq, ne
 
 __all__ = [
     "Bounds", "LinearConstraint", "NonlinearConstraint", "OptimizeError", "OptimizeResult",
-    "RootResults", "batched", "bisect", "brentq", "curve_fit", "fsolve", "least_squares", "minimize",
-    "minimize_scalar", "newton", "root", "root_scalar",
+    "RootResults", "batched", "bisect", "brentq", "curve_fit", "fsolve", "least_squares",
+    "minimize", "minimize_scalar", "newton", "root", "root_scalar",
 ]  # fmt: skip
 
 _check_calls(globals(), __all__)

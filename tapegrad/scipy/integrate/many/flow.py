@@ -136,4 +136,3 @@ def _backwards(
     grads = iter(found)
     by_params = [next(grads) if is_differentiable(p) else None for p in params]
     return adjoint + g[0], by_time, by_params, list(grads)
-

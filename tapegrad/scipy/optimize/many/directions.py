@@ -22,6 +22,7 @@ from tapegrad.scipy.vocabulary import (
     zeros_like,
 )
 
+
 class ManyDirections(Protocol):
     """Computes the search directions of all problems from arrays that the loop carries."""
 

@@ -94,12 +94,10 @@ def _largest_entry(matrix: Any) -> Any:
 
 
 def _inverse(matrix: list[Any], size: int) -> Any:
-    """Return the inverse of each problem's J^T J, scaled to a unit diagonal; infinite if singular."""
+    """Return the inverse of each problem's J^T J; infinite where it is singular."""
     diagonal = [matrix[place_of(i, i)] for i in range(size)]
     scales = [1.0 / sqrt(where(entry > 0.0, entry, 1.0)) for entry in diagonal]
-    scaled = [
-        matrix[place] * scales[i] * scales[j] for place, (i, j) in enumerate(pairs_of(size))
-    ]
+    scaled = [matrix[place] * scales[i] * scales[j] for place, (i, j) in enumerate(pairs_of(size))]
     rows = []
     for i in range(size):
         unit: Columns = [ones_like(d) if i == j else zeros_like(d) for j, d in enumerate(diagonal)]
@@ -142,4 +140,3 @@ def _status_of_roots(fits: Fits, before: Any, eps: float) -> Any:
     """Return 1 for a root, 2 for too many evaluations, 5 for a minimum that is no root."""
     is_root = sqrt(2.0 * fits.cost) <= 10.0 * eps**0.5 * (1.0 + before)
     return where(is_root, 1, where(fits.status == 0, 2, 5))
-

@@ -164,8 +164,14 @@ class _Descent:
             for a, b in zip(new_line[2].flat(), found.search.flat(), strict=True)
         ]
         head = [x, value, gradient, iterations, calls, where(goes_on, 1, status)]
-        return [goes_on, *head, where(accepts, is_steepest & ~accepts, is_steepest | retries), *line,
-                *steps, *changed]
+        return [
+            goes_on,
+            *head,
+            where(accepts, is_steepest & ~accepts, is_steepest | retries),
+            *line,
+            *steps,
+            *changed,
+        ]
 
     def _status(
         self, fails: Rows, accepts: Rows, value: Rows, trial: Trial, direction: Rows, status: Rows
@@ -177,5 +183,3 @@ class _Descent:
         largest_value = maximum(maximum(abs(value), abs(trial.value)), 1.0)
         is_flat = value - trial.value <= limits.ftol * largest_value
         return where(accepts & ((width <= limits.xtol) | is_flat), 0, status)
-
-

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.autodiff.transforms import jacobian, jvp
+from tapegrad.scipy.optimize.boxes import Box
+from tapegrad.scipy.optimize.damped import Rho, System, Tolerances
 from tapegrad.scipy.problems import Problems, Rows
 from tapegrad.scipy.small_systems import (
     Columns,
@@ -23,12 +25,9 @@ from tapegrad.scipy.small_systems import (
     quadratic,
     solve_symmetric,
 )
-from tapegrad.scipy.optimize.boxes import Box
-from tapegrad.scipy.optimize.damped import Rho, System, Tolerances
 from tapegrad.scipy.vocabulary import (
     eps_of,
     maximum,
-    minimum,
     numbers_like,
     ones_like,
     sqrt,
@@ -204,4 +203,3 @@ def _quality(cost: Any, fall: Any, expected: Any, rounding: float) -> Any:
 def _next_damping(damping: Any, ratio: Any) -> Any:
     better = where(ratio > 0.9, 0.02, where(ratio > 0.75, 0.2, 1.0))
     return maximum(damping * where(ratio > 0.25, better, 4.0), _LEAST)
-
