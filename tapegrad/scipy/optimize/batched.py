@@ -1,8 +1,8 @@
 """Many small problems in one recorded function: fits, least squares, minima and roots.
 
 Axis 0 of the arguments counts the problems. A problem that cannot be solved is marked in
-`success` and `status`; it raises nothing and leaves the others alone. The first call
-with a function compiles; call these with the same function object again, rather than with a new lambda each time.
+`success` and `status`; it raises nothing and leaves the others alone. The first call with a
+function compiles; call with the same function object again, rather than with a new lambda.
 
 The same solvers run inside `tapegrad.vmap` and inside `tapegrad.function`.
 """
