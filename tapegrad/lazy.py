@@ -27,6 +27,7 @@ NAMESPACES = {
     "errors",
     "experimental",
     "extend",
+    "hub",
     "image",
     "io",
     "keras",

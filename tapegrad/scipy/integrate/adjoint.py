@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tapegrad.autodiff.batching import is_batched
 from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.recorder import active_stack
@@ -64,7 +65,7 @@ def flow(
 
     def solve(y0: Any, times: Any, *params: Any) -> Any:
         points = [float(t) for t in read_on_host(times, "the times of an integration")]
-        constants = [stop_gradient(p) if _is_differentiable(p) else p for p in params]
+        constants = [stop_gradient(p) if is_differentiable(p) else p for p in params]
         found[:], states, _ = integrate(
             lambda t, y: field(t, y, *constants), y0, points, control, every_step
         )
@@ -127,7 +128,7 @@ def _integrate_backwards(
     control: Control,
 ) -> tuple[Any, list[Any], list[Any], list[Any]]:
     """Return the gradients of the initial state, the times, the parameters and the variables."""
-    differentiable = [p for p in params if _is_differentiable(p)]
+    differentiable = [p for p in params if is_differentiable(p)]
     sources = [*differentiable, *variables]
     adjoint = g[len(times) - 1]
     totals = [zeros_like(source) for source in sources]
@@ -136,52 +137,59 @@ def _integrate_backwards(
         cotangent = g[i]
         by_times.append(sum_over(cotangent * field(times[i], states[i], *params)))
         parts = [states[i], adjoint, *totals]
-        back = _augmented(field, parts, variables)
+        back = augmented(field, parts, variables)
         ends = [times[i], times[i - 1]]
-        _, packed = flow(back, _packed(parts), ends, params, _fresh(control))
-        _, adjoint, *totals = _unpacked(packed[1], parts)
+        _, vectors = flow(back, packed(parts), ends, params, _fresh(control))
+        _, adjoint, *totals = unpacked(vectors[1], parts)
         if i > 1:
             adjoint = adjoint + g[i - 1]
     by_times.append(-sum_over(adjoint * field(times[0], states[0], *params)))
     found = iter(totals)
-    by_params = [next(found) if _is_differentiable(p) else None for p in params]
+    by_params = [next(found) if is_differentiable(p) else None for p in params]
     if len(times) == 1:
         return adjoint, [0.0 * sum_over(adjoint)], by_params, list(found)
     return adjoint + g[0], by_times[::-1], by_params, list(found)
 
 
-def _is_differentiable(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dtype.is_differentiable
+def is_differentiable(value: Any) -> bool:
+    """Whether a parameter is a tensor that can have a gradient.
+
+    >>> is_differentiable(1.0)
+    False
+    """
+    return (isinstance(value, Tensor) or is_batched(value)) and value.dtype.is_differentiable
 
 
-def _augmented(field: Function, parts: Sequence[Any], variables: list[Variable]) -> Function:
+def augmented(field: Function, parts: Sequence[Any], variables: list[Variable]) -> Function:
     """Return the augmented field of state, cotangent and gradients, packed into one vector."""
 
-    def back(t: float, packed: Any, *params: Any) -> Any:
-        y, adjoint, *_ = _unpacked(packed, parts)
-        differentiable = [p for p in params if _is_differentiable(p)]
+    def back(t: float, vector: Any, *params: Any) -> Any:
+        y, adjoint, *_ = unpacked(vector, parts)
+        differentiable = [p for p in params if is_differentiable(p)]
         with TransformTape(watch_accessed_variables=False) as tape:
             y = y * 1
             inner = [p * 1 for p in differentiable]
             tape.watch([y, *inner, *variables])
             places = iter(inner)
-            slope = field(t, y, *(next(places) if _is_differentiable(p) else p for p in params))
+            slope = field(t, y, *(next(places) if is_differentiable(p) else p for p in params))
         sources = [y, *inner, *variables]
         gradients = tape.gradient(slope, sources, -adjoint, unconnected_gradients="zero")
-        return _packed([slope, *gradients])
+        return packed([slope, *gradients])
 
     return back
 
 
-def _packed(parts: Sequence[Any]) -> Any:
+def packed(parts: Sequence[Any]) -> Any:
+    """Return the elements of several values as one vector."""
     return concat([reshape_p(part, shape=(-1,)) for part in parts], 0)
 
 
-def _unpacked(packed: Any, parts: Sequence[Any]) -> list[Any]:
+def unpacked(vector: Any, parts: Sequence[Any]) -> list[Any]:
+    """Return the values of the shapes of `parts` that a vector consists of."""
     found, start = [], 0
     for part in parts:
         size = math.prod(part.shape)
-        piece = packed[start : start + size]
+        piece = vector[start : start + size]
         found.append(reshape_p(piece, shape=tuple(part.shape)))
         start += size
     return found

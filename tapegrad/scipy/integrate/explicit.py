@@ -36,16 +36,14 @@ class Tableau:
     ) -> Attempt:
         slopes = [slope]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
-            slopes.append(
-                control.evaluate(field, t + time * step, y + step * _mix(weights, slopes))
-            )
-        after = y + step * _mix(self.weights, slopes)
+            slopes.append(control.evaluate(field, t + time * step, y + step * mix(weights, slopes)))
+        after = y + step * mix(self.weights, slopes)
         slopes.append(control.evaluate(field, t + step, after))
-        scaled_error = control.scaled_error(step * _mix(self.errors, slopes), y, after)
+        scaled_error = control.scaled_error(step * mix(self.errors, slopes), y, after)
         fine = mean(scaled_error * scaled_error)
         if self.coarse is None:
             return Attempt(after, slopes[-1], read_largest(sqrt(fine)))
-        crude = control.scaled_error(step * _mix(self.coarse, slopes), y, after)
+        crude = control.scaled_error(step * mix(self.coarse, slopes), y, after)
         both = fine + 0.01 * mean(crude * crude)
         error = fine / where(both > 0.0, sqrt(both), 1.0)
         return Attempt(after, slopes[-1], read_largest(error))
@@ -53,11 +51,16 @@ class Tableau:
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
         slopes: list[Any] = [field(t, y)]
         for time, weights in zip(self.times[1:], self.stages[1:], strict=True):
-            slopes.append(field(t + time * step, y + step * _mix(weights, slopes)))
-        return y + step * _mix(self.weights, slopes)
+            slopes.append(field(t + time * step, y + step * mix(weights, slopes)))
+        return y + step * mix(self.weights, slopes)
 
 
-def _mix(weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+def mix(weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+    """Return the weighted sum of slopes without those of weight 0.
+
+    >>> mix([2.0, 0.0, 1.0], [1.0, 5.0, 3.0])
+    5.0
+    """
     parts = [weight * slope for weight, slope in zip(weights, slopes) if weight]
     total = parts[0]
     for part in parts[1:]:

@@ -17,19 +17,32 @@ from tapegrad.scipy.integrate.adjoint import flow
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, locate_events
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
+from tapegrad.scipy.integrate.many.flow import flow_many
+from tapegrad.scipy.integrate.many.methods import ManyExplicit, ManyMethod, ManyRadau, Tolerance
+from tapegrad.scipy.integrate.many.steps import Steps
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
+from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.vocabulary import (
     arguments,
     as_constant,
+    concat,
     moveaxis,
     operand,
     operands,
     place_next_to,
+    reshape_p,
+    stack,
     take,
 )
 
 METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
+MANY: dict[str, ManyMethod] = {
+    "RK23": ManyExplicit(RK23),
+    "RK45": ManyExplicit(RK45),
+    "DOP853": ManyExplicit(DOP853),
+    "Radau": ManyRadau(),
+}
 
 
 @dataclass(frozen=True)
@@ -42,14 +55,14 @@ class OdeResult:
 
     t: Any
     y: Any
-    nfev: int
+    nfev: Any
     sol: OdeSolution | None = None
     t_events: list[Any] | None = None
     y_events: list[Any] | None = None
     njev: int = 0
-    status: int = 0
+    status: Any = 0
     message: str = "The solver reached the end of t_span."
-    success: bool = True
+    success: Any = True
 
 
 def _parameters(y0: Any, times: Any, args: Any) -> tuple[Any, Any, list[Any]]:
@@ -126,6 +139,8 @@ def solve_ivp(
     The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are returned
     at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any time.
     `events` are functions of time and state with SciPy's attributes `terminal` and `direction`.
+    Inside vmap and recorded functions, `status` and `success` are tensors, there are neither events
+    nor dense output, and without `t_eval` only the states at the ends of t_span are returned.
 
     y0, args and variables that `fun` reads get gradients, by the adjoint method or, for 'Radau', by
     implicit differentiation of each step. Times and states of events have first derivatives.
@@ -135,10 +150,14 @@ def solve_ivp(
     [[1.0, 0.3679]]
     """
     check_choice("The method of solve_ivp", method, METHODS)
+    parameters = () if args is None else args
+    if not (dense_output or events) and are_many(y0, parameters, t_span, t_eval):
+        many = MANY[method], Tolerance(float(rtol), float(atol)), float(max_step), first_step
+        return _solve_many(fun, t_span, y0, t_eval, parameters, Steps(*many))
     start, end = (float(t) for t in t_span)
     requested = None if t_eval is None else [float(t) for t in t_eval]
-    _check_t_eval(start, end, requested)
-    y0, _, params = _parameters(y0, [start], () if args is None else args)
+    check_t_eval(start, end, requested)
+    y0, _, params = _parameters(y0, [start], parameters)
 
     def field(t: float, y: Any, *params: Any) -> Any:
         return _like_state(fun(t, y, *params), y)
@@ -172,7 +191,34 @@ def solve_ivp(
     )
 
 
-def _check_t_eval(start: float, end: float, requested: list[float] | None) -> None:
+def _solve_many(
+    fun: Callable[..., Any], t_span: Any, y0: Any, t_eval: Any, args: Any, steps: Steps
+) -> OdeResult:
+    """Solve the problems of the running vmaps; without t_eval, return the ends of the span."""
+    ends = [operand(t) for t in t_span]
+    wanted = stack(list(operands(*ends))) if t_eval is None else operand(t_eval)
+    y0, wanted, params = _parameters(y0, wanted, args)
+    y0, wanted = operands(y0, wanted)
+    start = reshape_p(operands(ends[0], wanted)[0], shape=(1,))
+    times = wanted if t_eval is None else concat([start, wanted], 0)
+
+    def field(t: Any, y: Any, *params: Any) -> Any:
+        return _like_state(fun(t, y, *params), y)
+
+    found = flow_many(field, y0, times, params, steps)
+    states = found.states if t_eval is None else found.states[1:]
+    return OdeResult(
+        wanted,
+        moveaxis(states, 0, -1),
+        found.calls,
+        status=found.status,
+        message="The status of each trajectory is 0 at the end of t_span, -1 if it failed.",
+        success=found.status == 0,
+    )
+
+
+def check_t_eval(start: float, end: float, requested: list[float] | None) -> None:
+    """Raise unless the requested times lie in the span, in the direction of integration."""
     low, high = min(start, end), max(start, end)
     order = requested or []
     order = order if start <= end else order[::-1]

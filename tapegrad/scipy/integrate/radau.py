@@ -28,16 +28,16 @@ from tapegrad.scipy.vocabulary import (
 
 # Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.8.
 _ROOT = math.sqrt(6.0)
-_TIMES = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
-_STAGES = np.array(
+TIMES = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
+STAGES = np.array(
     [
         [(88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225],
         [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
         [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
     ]
 )
-_ERRORS = ((-13 - 7 * _ROOT) / 3, (-13 + 7 * _ROOT) / 3, -1 / 3)
-_REAL = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
+ERRORS = ((-13 - 7 * _ROOT) / 3, (-13 + 7 * _ROOT) / 3, -1 / 3)
+REAL = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
 _MOST_ITERATIONS = 7
 
 
@@ -58,11 +58,11 @@ class Radau:
             return Attempt(y, slope, math.inf)
         moves, size = found, flat.shape[0]
         weighted_stages = sum(
-            weight * moves[i * size : (i + 1) * size] for i, weight in enumerate(_ERRORS)
+            weight * moves[i * size : (i + 1) * size] for i, weight in enumerate(ERRORS)
         )
         after = y + reshape_p(moves[2 * size :], shape=shape)
         unit = numbers_like(y, np.eye(size))
-        matrix = unit * (_REAL / step) - jac_matrix
+        matrix = unit * (REAL / step) - jac_matrix
 
         def error_with(slope: Any) -> Any:
             start = reshape_p(slope, shape=(-1,))
@@ -110,12 +110,12 @@ def _stage_equations(field: Field, t: float, y: Any, step: float, moves: Any) ->
     """Return the displacements that the slopes at the current stages imply."""
     size = moves.shape[0] // 3
     slopes = []
-    for i, time in enumerate(_TIMES):
+    for i, time in enumerate(TIMES):
         move = reshape_p(moves[i * size : (i + 1) * size], shape=tuple(y.shape))
         slopes.append(reshape_p(field(t + time * step, y + move), shape=(-1,)))
     rows = [
         sum(float(weight) * slope for weight, slope in zip(row, slopes, strict=True))
-        for row in _STAGES
+        for row in STAGES
     ]
     return step * concat(rows, 0)
 
@@ -126,7 +126,7 @@ def _solve_stages(
     """Solve the stage equations by simplified Newton iteration; None if it does not converge."""
     size = jac_matrix.shape[0]
     unit = numbers_like(y, np.eye(3 * size))
-    inverse = inv_p(unit - kron(numbers_like(y, step * _STAGES), jac_matrix))
+    inverse = inv_p(unit - kron(numbers_like(y, step * STAGES), jac_matrix))
     moves = zeros_for(y, (3 * size,), numpy_dtype_of(y))
     flat = reshape_p(y, shape=(-1,))
     states = concat([flat, flat, flat], 0)

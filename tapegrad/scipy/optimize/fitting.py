@@ -28,7 +28,9 @@ from tapegrad.scipy.optimize.implicit import (
     with_implicit_derivatives,
     without_recording,
 )
+from tapegrad.scipy.optimize.many.fits import fit_parameters, least_squares_many
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult
+from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.vocabulary import (
     arguments,
     atan,
@@ -138,6 +140,8 @@ def least_squares(
     most = 100 * max(x.shape[0], 1) if max_nfev is None else int(max_nfev)
     limits = [-1.0 if limit is None else float(limit) for limit in (ftol, xtol, gtol)]
     stops = Tolerances(limits[0], limits[1], limits[2], most)
+    if are_many(x, args):
+        return least_squares_many(system, x, box, stops, rho)
     with without_recording():
         fit = levenberg_marquardt(system, x, box, stops, rho)
         slope = grad(lambda x: _cost(system, x, rho))(fit.x)
@@ -217,7 +221,7 @@ def curve_fit(
     if check_finite is not False:
         _check_finite(xdata, ydata)
     x, y = operand(xdata), operand(ydata)
-    start = _first_guess(f, p0, bounds)
+    start = first_guess(f, p0, bounds)
     weigh = _weights(sigma, y)
 
     def misfit(parameters: Any) -> Any:
@@ -229,6 +233,10 @@ def curve_fit(
 
     own = slopes if callable(jac) else check_jac(jac)
     found = least_squares(misfit, start, own, bounds, method or "trf", **options)
+    if are_many(start, y):
+        best, covariance = fit_parameters(found, absolute_sigma)
+        facts = {"fvec": found.fun, "nfev": found.nfev}
+        return (best, covariance, facts, None, found.status) if full_output else (best, covariance)
     if not found.success:
         raise OptimizeError(
             f"curve_fit found no parameters. {found.message} Pass a better p0 or a larger max_nfev."
@@ -252,7 +260,7 @@ def _check_finite(*arrays: Any) -> None:
             )
 
 
-def _first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
+def first_guess(f: Callable[..., Any], p0: Any, bounds: Any) -> Any:
     """Return p0, or ones or the centers of the bounds; the signature of f gives their number."""
     if p0 is not None:
         guess = operand(p0)

@@ -21,10 +21,12 @@ from tapegrad.scipy.optimize.implicit import (
     without_recording,
 )
 from tapegrad.scipy.optimize.lagrangian import Lagrangian, constrained_minimum, descend_constrained
+from tapegrad.scipy.optimize.many.minima import minimize_many
 from tapegrad.scipy.optimize.objective import Objective, Outcome, Watcher
 from tapegrad.scipy.optimize.result import MESSAGES, OptimizeResult, merge_options
 from tapegrad.scipy.optimize.simplex import SimplexCoefficients, SimplexLimits, descend_by_simplex
 from tapegrad.scipy.optimize.trust_region import TrustRegion, descend_in_trust_region
+from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.vocabulary import arguments, operand, reshape_p, stop_gradient
 
 _TRUST = {
@@ -110,6 +112,12 @@ def minimize(
     box = as_box(bounds, x)
     name = _named(method, box, bool(equal or positive))
     chosen = _options(name, x, tol, options)
+    if are_many(x, args):
+        if box is not None or callback is not None:
+            raise ArgumentError(
+                "Inside vmap or a recorded function, minimize supports neither bounds nor callback."
+            )
+        return minimize_many(objective, x, name, chosen)
     watcher = Watcher(callback, objective.shape)
     with without_recording():
         lagrangian = Lagrangian(objective, equal, positive, x) if name == "SLSQP" else None

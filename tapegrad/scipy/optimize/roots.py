@@ -23,8 +23,10 @@ from tapegrad.scipy.optimize.implicit import (
     with_implicit_derivatives,
     without_recording,
 )
+from tapegrad.scipy.optimize.many.fits import root_many
 from tapegrad.scipy.optimize.objective import dot, max_norm
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, merge_options
+from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.vocabulary import (
     arguments,
@@ -82,6 +84,14 @@ def root(
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
     system = System(fun, tuple(start.shape), args, check_jac(jac))
+    if are_many(x, args):
+        if method not in ("hybr", "lm"):
+            raise ArgumentError(
+                "Inside vmap or a recorded function, root supports the methods hybr and lm. "
+                f"Got {method!r}."
+            )
+        check_square(system, x, "root")
+        return root_many(system, x, chosen)
     with without_recording():
         check_square(system, x, "root")
         search = _broyden if method == "broyden1" else _krylov if method == "krylov" else _damped

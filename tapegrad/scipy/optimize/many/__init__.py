@@ -1,0 +1,6 @@
+"""Optimization of many small problems at once, in one iteration that finished problems sit out.
+
+squares       Levenberg-Marquardt for least_squares, curve_fit and root
+searches      line searches; minima: BFGS, L-BFGS and Newton-CG
+fits, roots   the results in SciPy's form
+"""
