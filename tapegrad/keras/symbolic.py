@@ -233,7 +233,9 @@ def _values_for(given: Any, size: int) -> Any:
             return sample_texts(sizes, size)
         value: Any = zeros(sizes, x.dtype)
         if x._keras_mask is not None:
-            value._keras_mask = ones([size if n is None else n for n in x._keras_mask.shape], "bool")
+            value._keras_mask = ones(
+                [size if n is None else n for n in x._keras_mask.shape], "bool"
+            )
         return value
 
     limits = active_limits()

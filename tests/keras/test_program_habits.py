@@ -1,6 +1,7 @@
-"""Masks of layers that are called one by one, as in the `call` of a subclass."""
+"""Habits of Keras programs: masks in subclassed models, files of layers, names of optimizers."""
 
 import gc
+from pathlib import Path
 
 import numpy as np
 
@@ -158,3 +159,25 @@ def test_files_hold_the_arguments_of_build(tmp_path):
     )
     assert loaded.layers[0].start == "ones"
     np.testing.assert_array_equal(loaded(x).numpy(), expected)
+
+
+class WithText(layers.Dense):
+    """A layer that keeps a text in a file beside the weights."""
+
+    text = ""
+
+    def save_assets(self, folder):
+        (Path(folder) / "text.txt").write_text(self.text, encoding="utf-8")
+
+    def load_assets(self, folder):
+        self.text = (Path(folder) / "text.txt").read_text(encoding="utf-8")
+
+
+def test_files_hold_what_layers_write_beside_their_weights(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), WithText(2, name="a"), WithText(2, name="b")])
+    model.layers[0].text, model.layers[1].text = "one", "two"
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"WithText": WithText}
+    )
+    assert [layer.text for layer in loaded.layers] == ["one", "two"]
