@@ -19,7 +19,7 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import sample_texts
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops.creation import zeros
+from tapegrad.ops.creation import ones, zeros
 
 Shape = tuple[int | None, ...]
 
@@ -43,6 +43,7 @@ class KerasTensor:
         self.name = name or f"keras_tensor_{next(_numbers)}"
         self.node: Node | None = None
         self.index = 0
+        self._keras_mask: KerasTensor | None = None
 
     @property
     def ndim(self) -> int:
@@ -142,12 +143,14 @@ def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
     has_own_spec = not type(layer).compute_output_spec.__qualname__.startswith("Layer.")
     # Nor do they say that it is an integer, as for indices.
     takes_others = more or not all([as_dtype(x.dtype).is_floating for x in node.inputs])
+    takes_others = takes_others or any([x._keras_mask is not None for x in node.inputs])
     infer = (takes_others and _has_no_output_shape(layer)) or (takes_text and not has_own_spec)
     spec = partial(inferred_outputs, layer) if infer else layer.compute_output_spec
     outputs = node.set_outputs(spec(*args, **kwargs))
     layer.__dict__.setdefault("input", first)  # that of the first call, as in Keras
     layer.__dict__.setdefault("output", outputs)
     layer.last_output_shape = nest.map_structure(lambda x: x.shape, outputs)
+    _add_masks(node, first)
     return outputs
 
 
@@ -212,6 +215,13 @@ def _only_size(error: BaseException | None) -> int | None:
 
 def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
     """Call a layer on zeros in place of symbolic tensors, with `size` for unknown sizes."""
+    args, kwargs = _values_for(given, size)
+    with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
+        return layer(*args, **{"training": False, **kwargs})
+
+
+def _values_for(given: Any, size: int) -> Any:
+    """Return zeros in place of symbolic tensors, with masks where these have masks."""
 
     def zeros_for(x: Any) -> Any:
         if not isinstance(x, KerasTensor):
@@ -219,12 +229,34 @@ def called_on_zeros(layer: Any, given: Any, size: int) -> Any:
         if limits is not None:
             limits.check_array(x.shape, "an array")
         sizes = [size if n is None else n for n in x.shape]
-        return zeros(sizes, x.dtype) if x.dtype != "string" else sample_texts(sizes, size)
+        if x.dtype == "string":
+            return sample_texts(sizes, size)
+        value: Any = zeros(sizes, x.dtype)
+        if x._keras_mask is not None:
+            value._keras_mask = ones(
+                [size if n is None else n for n in x._keras_mask.shape], "bool"
+            )
+        return value
 
     limits = active_limits()
-    args, kwargs = nest.map_structure(zeros_for, given)
-    with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
-        return layer(*args, **{"training": False, **kwargs})
+    return nest.map_structure(zeros_for, given)
+
+
+def _add_masks(node: Node, first: Any) -> None:
+    """Add the masks that a layer computes to its symbolic outputs."""
+    layer = node.layer
+    is_masked = any(getattr(x, "_keras_mask", None) is not None for x in nest.flatten(first))
+    if not (layer._makes_masks or (is_masked and layer.supports_masking)):
+        return
+
+    def masks(size: int) -> Any:
+        values = _values_for(first, size)
+        before = nest.map_structure(lambda x: getattr(x, "_keras_mask", None), values)
+        return layer.compute_mask(values, before if is_masked else None)
+
+    one, other = (nest.flatten(masks(size)) for size in (2, 3))
+    for output, *made in zip(nest.flatten(node.outputs), one, other, strict=False):
+        output._keras_mask = None if made[0] is None else _common(*made)
 
 
 def _common(one: Any, other: Any) -> KerasTensor:

@@ -134,7 +134,7 @@ class Embedding(Layer):
         rows = gather(self.embeddings if table is None else table, inputs)
         return rows if table is None else cast(rows, self.compute_dtype)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return not_equal(inputs, 0) if self.mask_zero else None
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
@@ -208,7 +208,7 @@ class Lambda(Layer):
         check_call(self.function, args, self.arguments)
         return super().compute_output_spec(*args, **kwargs)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return self._mask(inputs, previous_mask) if callable(self._mask) else self._mask
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -238,7 +238,7 @@ class Masking(_Unchanged):
         kept = reduce_any(not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
         return inputs * cast(kept, inputs.dtype)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return reduce_any(not_equal(inputs, self.mask_value), axis=-1)
 
 

@@ -27,6 +27,7 @@ from tapegrad.keras.configured import (
     keeps_objects,
 )
 from tapegrad.keras.layers.attribute_tracking import Gathered, Holder
+from tapegrad.keras.layers.build_config import HasBuildConfig
 from tapegrad.keras.layers.calling import (
     NOT_BUILT,
     built_afterwards,
@@ -40,6 +41,7 @@ from tapegrad.keras.layers.calling import (
 )
 from tapegrad.keras.layers.context import current_pass, training_flag
 from tapegrad.keras.layers.input_spec import check_inputs
+from tapegrad.keras.layers.masks import KEPT, add_masks, keep_masks
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
@@ -56,7 +58,7 @@ _FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "
 """Constructor arguments that give the first layer of a model its input shape."""
 
 
-class Layer(Configured, Module, Holder, StatelessLayer):
+class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
     """Base class of all layers: subclasses create weights in `build` and compute in `call`.
 
     >>> import tapegrad
@@ -71,6 +73,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
     """
 
     supports_masking = False
+    _makes_masks = False  # whether the class defines compute_mask
     takes_integers_as_floats = False
     """Whether a call casts integer inputs to the compute dtype.
 
@@ -90,6 +93,8 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         super().__init_subclass__(**kwargs)
         if "build" in vars(cls):
             cls.build = built_afterwards(vars(cls)["build"])  # type: ignore[method-assign]
+        if "compute_mask" in vars(cls):
+            cls._makes_masks = True
 
     def __init__(
         self,
@@ -371,7 +376,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         """Compute the output. Subclasses define this, and may take `training` and `mask`."""
         raise NotImplementedError(f"{type(self).__name__} must define call(self, inputs).")
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Return the mask of the output: the input's mask if the layer supports masking."""
         return previous_mask if self.supports_masking else None
 
@@ -381,6 +386,20 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         forward_pass = current_pass.get()
         if forward_pass is None:
             return self._call_outermost(args, kwargs)  # type: ignore[no-any-return]
+        if KEPT or self._makes_masks:
+            return self._call_with_masks(forward_pass, args, kwargs)  # type: ignore[no-any-return]
+        return self._call_in(forward_pass, args, kwargs)  # type: ignore[no-any-return]
+
+    def _call_with_masks(self, forward_pass: object, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Pass on the masks of the inputs, and keep those of the outputs."""
+        mask = add_masks(call_spec(type(self).call), args, kwargs)
+        outputs = self._call_in(forward_pass, args, kwargs)
+        if self.supports_masking or self._makes_masks:
+            keep_masks(self, args, kwargs, mask, outputs)
+        return outputs
+
+    def _call_in(self, forward_pass: object, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Build the layer if needed and call it, as a part of a forward pass."""
         training = kwargs.pop("training", None) if kwargs else None
         if self.input_spec is not None and args:
             check_inputs(self, args[0])
@@ -392,7 +411,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
             if any(isinstance(leaf, KerasTensor) for leaf in nest.flatten((args, kwargs))):
                 more = {} if training is None else {"training": training}
                 symbolic: Any = call_symbolically(self, args, {**kwargs, **more})
-                return symbolic  # type: ignore[no-any-return]
+                return symbolic
             if self.takes_text:
                 args = self.text_inputs(args)
             args = nest.map_structure(
@@ -428,7 +447,7 @@ class Layer(Configured, Module, Holder, StatelessLayer):
         if state["activity_regularizer"] is not None:
             for output in nest.flatten(outputs):
                 self.add_loss(self.activity_regularizer(output) / output.shape[0])
-        return outputs  # type: ignore[no-any-return]
+        return outputs
 
     def _call_outermost(self, args: Any, kwargs: Any) -> Any:
         """Start a forward pass, and apply the deferred moving averages at its end."""

@@ -45,7 +45,7 @@ class _Merge(Layer):
         shapes = [(*s[:1], *(1,) * (rank - len(s)), *s[1:]) for s in map(tuple, input_shape)]
         return reduce(lambda a, b: _broadcast(self, a, b), shapes)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Return the union of the masks, or None if any tensor has no mask."""
         masks = previous_mask or [None]
         return None if any(mask is None for mask in masks) else reduce(logical_or, masks)
@@ -228,7 +228,7 @@ class Concatenate(Layer):
         sizes[self.axis] = None if None in along else sum(along)
         return tuple(sizes)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Concatenate the masks; along the feature axis, return the union of the masks."""
         if previous_mask is None or all(mask is None for mask in previous_mask):
             return None

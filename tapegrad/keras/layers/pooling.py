@@ -244,7 +244,7 @@ class GlobalAveragePooling1D(_GlobalAveragePooling):
         total = reduce_sum(where(kept, inputs, 0.0), axes, self.keepdims)
         return total / reduce_sum(cast(kept, inputs.dtype), axes, self.keepdims)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return None  # the output has no step axis
 
 

@@ -326,7 +326,7 @@ class SpectralNormalization(Layer):
         divided = reshape(matrix / where(is_zero, 1.0, sigma), tuple(kernel.shape))
         assign_together((self.vector_u, kernel), (vector, divided))
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -135,6 +135,8 @@ def _without_methods(result: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(result)
     def checked(self: Metric, *args: Any, **kwargs: Any) -> Any:
         found = result(self, *args, **kwargs)
+        if isinstance(getattr(found, "__self__", None), Variable):
+            found = found()  # Keras has a property `value`
         _check_result(found, f"result() of metric {self.name!r}")
         return found
 

@@ -12,6 +12,7 @@ from tapegrad.keras import optimizers
 from tapegrad.keras.configured import arguments_in, plain
 from tapegrad.keras.dtype_policies import DTypePolicy
 from tapegrad.keras.layers.attribute_tracking import ASIDE, Holder
+from tapegrad.keras.layers.masks import KEPT, is_known, mask_of
 from tapegrad.keras.metrics.metric import Metric, refuse_method
 from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
@@ -200,7 +201,10 @@ class Compiled:
 
     def _masks_of(self, y_pred: Any) -> Any:
         kept = self._masked
-        return kept[1] if kept is not None and kept[0] is y_pred else None
+        if kept is not None and kept[0] is y_pred:
+            return kept[1]
+        masks = [mask_of(one) for one in nest.flatten(y_pred)] if KEPT else []
+        return masks if is_known(masks) else None
 
 
 def flat_logs(logs: Mapping[str, Any]) -> Logs:

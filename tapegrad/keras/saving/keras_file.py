@@ -98,6 +98,8 @@ def _object_record(value: Any) -> dict[str, Any]:
         if name == "Lambda" and face is not None:
             config["function"] = _function_record(given["function"], is_by_name=False)
     record = {"module": module, "class_name": name, "config": config, "registered_name": known}
+    if isinstance(value, Layer) and value.built and (build := value.get_build_config()):
+        return {**record, "build_config": keras_record(build)}
     shape = _build_shape(value)
     return record if shape is None else {**record, "build_config": {"input_shape": shape}}
 

@@ -33,7 +33,13 @@ def layer_groups(model: Any) -> dict[str, Group]:
     >>> [(path, len(group.variables)) for path, group in layer_groups(model).items()]
     [('', 0), ('layers/dense', 2), ('layers/dense_1', 2)]
     """
-    found: dict[str, Group] = {}
+    found = layers_by_path(model)
+    return {path: Group(layer.name, _own(layer)) for path, layer in found.items()}
+
+
+def layers_by_path(model: Any) -> dict[str, Layer]:
+    """Return a model and the layers in it by their path in the files of Keras."""
+    found: dict[str, Layer] = {}
     _visit(model, "", found, set())
     return found
 
@@ -47,11 +53,11 @@ def named_by_path(groups: Mapping[str, Group]) -> dict[str, Variable]:
     }
 
 
-def _visit(layer: Any, path: str, found: dict[str, Group], seen: set[int]) -> None:
+def _visit(layer: Any, path: str, found: dict[str, Layer], seen: set[int]) -> None:
     if id(layer) in seen:
         return
     seen.add(id(layer))
-    found[path] = Group(layer.name, _own(layer))
+    found[path] = layer
     prefix = f"{path}/" if path else ""
     for attribute, value in _attributes(layer):
         if isinstance(value, Layer):
@@ -60,7 +66,7 @@ def _visit(layer: Any, path: str, found: dict[str, Group], seen: set[int]) -> No
             _visit_all(value, prefix + attribute, found, seen)
 
 
-def _visit_all(container: Any, path: str, found: dict[str, Group], seen: set[int]) -> None:
+def _visit_all(container: Any, path: str, found: dict[str, Layer], seen: set[int]) -> None:
     used: Counter[str] = Counter()
     for value in container.values() if isinstance(container, dict) else container:
         if isinstance(value, Layer):

@@ -31,6 +31,7 @@ from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.registry import custom_object_scope
 from tapegrad.keras.saving.archive_weights import H5_WEIGHTS, INDEX, IndexedArrays, h5_part
+from tapegrad.keras.saving.assets import asset_parts, load_assets
 from tapegrad.keras.saving.hdf5 import HDF5Arrays, has_h5py, is_hdf5, is_hdf5_name, reading
 from tapegrad.keras.saving.keras_file import KERAS_VERSION, keras_model_record, model_of
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
@@ -81,7 +82,7 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     labels = {name: labels_of(one, weights) for name, one in _tracked(model).optimizers.items()}
     about = {**_ABOUT, "tapegrad_version": sys.modules["tapegrad"].__version__}
     state = _state(model, weights)
-    parts: dict[str, Iterable[Any]] = {}
+    parts: dict[str, Iterable[Any]] = {**asset_parts(model)}
     with ExitStack() as stack:
         if has_h5py():
             about["keras_version"] = KERAS_VERSION
@@ -89,7 +90,7 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
             part = stack.enter_context(h5_part(model, weights=weights, state=state))
             parts |= {H5_WEIGHTS: part.chunks, INDEX: [json.dumps(part.places).encode()]}
             state = {name: v for name, v in state.items() if name not in part.places["state"]}
-        if not parts or {*part.places["weights"]} != {*weights}:
+        if H5_WEIGHTS not in parts or {*part.places["weights"]} != {*weights}:
             parts[_WEIGHTS] = tensor_chunks(weights)
         parts[_STATE] = tensor_chunks(state, {"optimizers": json.dumps(labels)})
         parts[_METADATA], parts[_CONFIG] = (
@@ -147,6 +148,7 @@ def load_model(
         if INDEX in archive.namelist():
             with IndexedArrays(archive, "state") as indexed:
                 _assign(state, indexed, set())
+        load_assets(model, archive)
     return model
 
 
@@ -160,6 +162,7 @@ def _model_of_keras(archive: ZipFile, config: Any, compile: bool, safe_mode: boo
             with damage_explained(path, "its compile arguments"):
                 _compile(model, config["compile_config"])
             assign_optimizer(model, file)
+    load_assets(model, archive)
     return model
 
 

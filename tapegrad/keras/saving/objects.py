@@ -136,7 +136,10 @@ def _described(value: Any) -> dict[str, Any]:
         config = dict(value.get_config())
     if config.get("name", "") is None:
         config["name"] = getattr(value, "name", None)
-    return {**record, "config": _written(config, what)}
+    record["config"] = _written(config, what)
+    if isinstance(value, Layer) and value.built and (build := value.get_build_config()):
+        record["build_config"] = _written(build, what)
+    return record
 
 
 def _are_simple(values: Any) -> bool:
@@ -252,6 +255,8 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
             made = _MAKERS[name](config)
         else:
             made = kind.from_config(config) if hasattr(kind, "from_config") else kind(**config)
+        if _is_built_by_class(made) and value.get("build_config"):
+            made.build_from_config(_read(value["build_config"], shared))
     except FileFormatError:
         raise  # it already names the layer, or the file
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -260,6 +265,12 @@ def _read(value: Any, shared: dict[Any, Any]) -> Any:
     if number is not None:
         shared[number] = made
     return made
+
+
+def _is_built_by_class(made: Any) -> bool:
+    """Whether the class of a layer defines `build_from_config` itself."""
+    method = getattr(type(made), "build_from_config", None)
+    return isinstance(made, Layer) and not method.__module__.startswith("tapegrad.")
 
 
 def _fitting(kind: type, config: Any) -> Any:

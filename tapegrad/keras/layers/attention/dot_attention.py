@@ -104,7 +104,7 @@ class PlainAttention(Layer):
                 f"{tuple(value)} and {tuple(key)}."
             )
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask[0] if previous_mask else None
 
     def compute_output_shape(self, input_shape: Any) -> Shape:

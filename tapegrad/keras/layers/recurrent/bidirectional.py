@@ -155,7 +155,7 @@ class Bidirectional(Layer):
             one = (*one[:-1], one[-1] + other[-1])
         return (one, *states) if self.return_state else one
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         if not self.return_sequences or previous_mask is None:
             return None
         count = 2 if self.merge_mode is None else 1

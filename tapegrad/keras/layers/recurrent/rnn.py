@@ -205,7 +205,7 @@ class RNN(Layer):
         states = [nest.map_structure(lambda n: (batch, n), n) for n in self.state_size]
         return (output, *states)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         if isinstance(previous_mask, list | tuple):
             previous_mask = previous_mask[0]
         if not self.return_sequences or previous_mask is None:
