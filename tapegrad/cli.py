@@ -158,10 +158,10 @@ def _default_device_line(status: dict[str, str]) -> str:
 
 def _doctor(argv: Sequence[str]) -> int:
     options = _command_parser("doctor").parse_args(argv)
-    from tapegrad.commands.doctor import findings  # imports most of the package
+    from tapegrad.commands.doctor import checked, findings  # imports most of the package
 
     found = []
-    for finding in findings():
+    for finding in checked(findings(), sys.stderr):
         found.append(finding)
         if not options.json:
             where = f"{finding.check}{f' on {finding.device}' if finding.device else ''}"

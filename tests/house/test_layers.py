@@ -112,6 +112,7 @@ BETWEEN_BACKENDS = {"tapegrad_cupy": "tapegrad_numpy.kernels.special"}
 # Foreign libraries that a module and the modules in it may import.
 FOREIGN: dict[str, set[str]] = {
     "tapegrad": {"numpy"},
+    "tapegrad.commands.doctor": {"rich"},
     "tapegrad.demo.progress": {"rich"},
     # Optional: bfloat16 needs ml_dtypes.
     "tapegrad.core.values.dtypes": {"ml_dtypes"},
