@@ -41,7 +41,7 @@ class report:  # noqa: N801  # used like a function
     >>> with TemporaryDirectory() as folder:
     ...     with report(f"{folder}/run.html") as made:
     ...         x = tapegrad.ones([8]) * 2.0
-    ...     page = open(f"{folder}/run.html", encoding="utf-8").read()
+    ...     page = made.path.read_text(encoding="utf-8")
     >>> page[:15], made.summary["counts"]["kernel"] > 0
     ('<!doctype html>', True)
     """
