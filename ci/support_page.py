@@ -39,7 +39,7 @@ OPTIONAL = (
     ("`rich`", "progress bars with colours", "bars of plain text"),
     ("`scipy`", "sparse direct solvers; functions without a gradient in `compat.autograd.scipy`",
      "these raise an error that names it"),
-    ("`mpi4py`", "exchange of arrays between processes on the CPU by MPI", "TCP is used"),
+    ("`mpi4py`", "programs that `mpiexec` starts", "`tapegrad run` starts them"),
     ("`keras`", "real Keras on tapegrad", "`tapegrad.keras` is built in"),
 )  # fmt: skip
 
