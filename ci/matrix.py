@@ -83,7 +83,9 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def cell(python: str, numpy: str, wheel: Path, folder: Path, tests: Sequence[str]) -> dict[str, Any]:
+def cell(
+    python: str, numpy: str, wheel: Path, folder: Path, tests: Sequence[str]
+) -> dict[str, Any]:
     """Install the wheel into a fresh environment and use it; return what was seen."""
     venv = folder / "venv"
     shutil.rmtree(venv, ignore_errors=True)

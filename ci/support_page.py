@@ -47,47 +47,65 @@ SYSTEMS = (
     ("Linux, x86-64", "all tests in continuous integration", "see above"),
     ("Linux, arm64", "not run; wheels of all optional packages exist", "not run"),
     ("macOS, arm64", "not run; the workflow `matrix.yml` is for it", "no"),
-    ("Windows, x86-64", "not run; compiled loops need a compiler that takes the options of GCC", "not run"),
+    (
+        "Windows, x86-64",
+        "not run; compiled loops need a compiler that takes the options of GCC",
+        "not run",
+    ),
 )
 
 HEAD = """# Support
 
-`ci/support_page.py` writes this page from recorded runs; the figures are not edited by hand. Nothing
-is called supported because it ought to work: a cell that says "not run" is unknown.
+`ci/support_page.py` writes this page from recorded runs; the figures are not edited by hand. A cell
+that says "not run" is unknown: nothing is called supported because it ought to work.
 """
+
+FALLBACKS = """Paths for one generation (asynchronous copies, clusters, reductions of Hopper) have a
+fallback that is chosen when a kernel is compiled. Where it is missing, the kernel does
+not compile."""
+
+WITHOUT = """## Without optional parts
+
+NumPy is the only package that must be there. Cells of the first table had no other one."""
+
+NOT_VERIFIED = """## Not verified
+
+The workflows in `.github` call the scripts in `ci` and nothing else. Their form is checked by a test;
+they have not run on GitHub."""
 
 
 def page(record: dict[str, Any], project: dict[str, Any], gpu: str) -> str:
     """Return the text of the page."""
     extras = project["optional-dependencies"]
-    parts = [
-        HEAD.rstrip(),
+    python = (
         f"## Python and NumPy\n\nPython {project['requires-python']}, "
         f"{project['dependencies'][0]}. In each cell the wheel was built from the sdist and "
         "installed in a fresh environment, and a program, `tapegrad doctor` and the demo ran "
-        "outside of the source tree (`bash ci/matrix.sh`).",
-        table(("Python", "oldest NumPy", "newest NumPy"), matrix(record.get("matrix", {}))),
-        "## GPUs\n\nCuPy "
-        f"{extras['cuda13'][0].partition('>=')[2]} or newer needs CUDA 12 or 13, and a driver of "
-        "that CUDA version or newer. Kernels are compiled by NVRTC without a GPU "
+        "outside of the source tree (`bash ci/matrix.sh`)."
+    )
+    cupy = extras["cuda13"][0].partition(">=")[2]
+    gpus = (
+        f"## GPUs\n\nCuPy {cupy} or newer needs CUDA 12 or 13, and a driver of that CUDA version "
+        "or newer. Kernels are compiled by NVRTC without a GPU "
         "(`python ci/kernel_architectures.py`); a share of the sources stands for all, except that "
         "`tests/house/compiled_kernels.json` records every source for 9.0. "
-        f"Tests of the API, of models and of all functions ran on: {gpu}. No other GPU was used.",
-        table(
-            ("compute capability", "generation", "compiled", "spilling registers", "failed"),
-            kernels(record.get("kernels", {})),
-        ),
-        "Paths for one generation (asynchronous copies, clusters, reductions of Hopper) have a "
-        "fallback that is chosen when a kernel is compiled; where one is missing, the last column "
-        "says so.",
-        failures(record.get("kernels", {})),
+        f"Tests of the API, of models and of all functions ran on: {gpu}. No other GPU was used."
+    )
+    columns = ("compute capability", "generation", "compiled", "spilling registers", "failed")
+    found = record.get("kernels", {})
+    parts = [
+        HEAD.rstrip(),
+        python,
+        table(("Python", "oldest NumPy", "newest NumPy"), matrix(record.get("matrix", {}))),
+        gpus,
+        table(columns, kernels(found)),
+        FALLBACKS,
+        failures(found),
         "## Systems",
         table(("system", "CPU", "CUDA"), SYSTEMS),
-        "## Without optional parts\n\nNumPy is the only package that must be there. Cells of the "
-        "first table had no other one.",
+        WITHOUT,
         table(("part", "what it is for", "without it"), OPTIONAL),
-        "## Not verified\n\nThe workflows in `.github` call the scripts in `ci` and nothing else. "
-        "Their form is checked by a test; they have not run on GitHub.",
+        NOT_VERIFIED,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

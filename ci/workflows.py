@@ -96,7 +96,7 @@ def _value(text: str) -> Any:
 def problems(value: Any, schema: Any = SCHEMA, where: str = "file") -> Iterator[str]:
     """Yield a sentence for each part of a workflow that the schema does not allow."""
     if schema is None or schema in (str, list):
-        if schema is None and value is not None or schema and not isinstance(value, schema):
+        if (schema is None and value is not None) or (schema and not isinstance(value, schema)):
             yield f"{where} is {value!r}, which is not of the expected kind."
     elif isinstance(schema, list):
         for place, item in enumerate(value if isinstance(value, list) else [None]):

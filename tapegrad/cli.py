@@ -32,6 +32,10 @@ class Command:
     examples: Sequence[str] = ()
 
 
+CLOSED = 141
+"""The exit status that shells give a program whose output was closed."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
@@ -49,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return command.run(options.arguments)
     except TapegradError as error:
         return _fail(str(error))
+    except BrokenPipeError:  # whoever reads the output has read enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,6 @@ import json
 import runpy
 import sys
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any

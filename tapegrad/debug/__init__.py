@@ -1,4 +1,4 @@
-"""Debugging tools: NaN, values that leave the tape, copies to the host, memory, bad indices, reports."""
+"""Debugging tools: NaN, exits from the tape, copies to the host, memory, indices, reports."""
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.debug.exits import tape_exits

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,8 +13,8 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.cli import main
-from tapegrad.core.event_log import LOGS, Event
 from tapegrad.core.eager_hooks import is_any_hooked
+from tapegrad.core.event_log import LOGS, Event
 from tapegrad.debug.reports.memory_curve import MemoryCurve, bands
 from tapegrad.debug.reports.times import own_times
 
@@ -162,12 +164,13 @@ def test_waits_for_data_and_losses_of_fit_are_noted(tmp_path):
 
 
 def test_the_report_is_written_if_the_block_raises(tmp_path):
-    with (
-        pytest.raises(ZeroDivisionError),
-        tf.debug.report(tmp_path / "r.html", tmp_path / "t.json"),
-    ):
-        tf.sin(tf.constant(1.0))
-        1 / 0  # noqa: B018
+    def failing():
+        with tf.debug.report(tmp_path / "r.html", tmp_path / "t.json"):
+            tf.sin(tf.constant(1.0))
+            raise ZeroDivisionError("division by zero")
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
 
     assert "ZeroDivisionError: division by zero" in (tmp_path / "r.html").read_text("utf-8")
     trace = json.loads((tmp_path / "t.json").read_text("utf-8"))["traceEvents"]
@@ -224,6 +227,20 @@ def test_views_of_operands_are_no_new_memory():
     curve.note((x,), made, "a.py:2")
 
     assert [(site, size) for _, site, size in curve.changes] == [("a.py:2", 128)]
+
+
+def test_switches_that_are_on_before_functions_are_imported_count():
+    code = (
+        "from tapegrad.core.eager_hooks import switch_hook\n"
+        "switch_hook('events', True)\n"
+        "from tapegrad.program.eager_mode import SETTINGS\n"
+        "print(SETTINGS['slow'])"
+    )
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+
+    assert done.stdout == "True\n"
 
 
 # The command.

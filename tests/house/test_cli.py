@@ -196,3 +196,17 @@ def test_run_prints_json_at_its_end(tmp_path, capsys):
 
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["processes"], found["status"]) == (1, 3)
+
+
+def test_a_command_whose_output_is_closed_ends_without_a_traceback():
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "backends"), str(ROOT / "benchmarks")])
+    command = f"{sys.executable} -m tapegrad info --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == cli.CLOSED
+    assert "Traceback" not in done.stderr

@@ -92,7 +92,7 @@ def test_the_citation_has_the_version():
 
 def test_third_party_data_in_the_package_are_listed():
     listed = Path(ROOT, "THIRD_PARTY.md").read_text("utf-8")
-    data = [p for p in (ROOT / "tapegrad").rglob("*.np[yz]")]
+    data = list((ROOT / "tapegrad").rglob("*.np[yz]"))
 
     assert data
     assert all(str(path.relative_to(ROOT)) in listed for path in data)

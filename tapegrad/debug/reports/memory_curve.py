@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -55,7 +56,7 @@ class MemoryCurve:
             size = int(getattr(owner, "nbytes", 0) or getattr(array, "nbytes", 0))
             if not size:
                 continue
-            reference = weakref.ref(target, lambda ref, number=number: self._freed(number, ref))
+            reference = weakref.ref(target, partial(self._freed, number))
             self._live[number] = (reference, size, site)
             self.changes.append((now, site, size))
 

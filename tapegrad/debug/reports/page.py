@@ -153,8 +153,8 @@ def _lines(summary: dict[str, Any]) -> str:
     return _section(
         "lines",
         "Time by line",
-        "Own time is that of the operation without others inside of it. The time before it is spent "
-        "in Python since the operation before: in your code, and in tapegrad's.",
+        "Own time is that of the operation without others inside of it. The time before it is "
+        "spent in Python since the operation before: in your code, and in tapegrad's.",
         _table(("line", "operation", "calls", "own time", "before it", "share"), rows),
     )
 
@@ -312,8 +312,7 @@ def _losses(summary: dict[str, Any]) -> str:
     return _section(
         "losses",
         "Losses and metrics",
-        "Scalars that were differentiated, returned by functions, or reported by "
-        "<code>fit</code>.",
+        "Scalars that were differentiated, returned by functions, or reported by <code>fit</code>.",
         '<div class="cards" id="charts-series"></div>',
     )
 

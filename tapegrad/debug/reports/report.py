@@ -87,7 +87,9 @@ class report:  # noqa: N801  # used like a function
     ) -> None:
         with _quiet_end(self._log):
             self._curve.sample_process()
-            self.summary = summary_of(self._log, self._curve, self._title, _sentence(error or self.error))
+            self.summary = summary_of(
+                self._log, self._curve, self._title, _sentence(error or self.error)
+            )
             trace = trace_of(self._log, self._curve)
         _write(self.path, page_of(self.summary))
         if self.trace is not None:

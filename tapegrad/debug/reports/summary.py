@@ -115,13 +115,15 @@ def _in_programs(
     for function in functions:
         for site, share in steps_by_line(function.programs).items():
             seconds = share * spent.get(function.name, 0) / 1e9
-            found.append({
-                "function": function.name,
-                "site": site,
-                "text": source_line(site),
-                "share": share,
-                "seconds": seconds,
-            })
+            found.append(
+                {
+                    "function": function.name,
+                    "site": site,
+                    "text": source_line(site),
+                    "share": share,
+                    "seconds": seconds,
+                }
+            )
     return sorted(found, key=lambda row: -row["seconds"])[:MOST_LINES]
 
 
@@ -225,13 +227,15 @@ def _series(log: EventLog) -> list[dict[str, Any]]:
         finite = [(k, number) for k, number in numbers if number is not None]
         if finite:
             shown = _thinned(finite)
-            found.append({
-                "name": name,
-                "site": site,
-                "points": shown,
-                "count": len(points),
-                "not_finite": len(numbers) - len(finite),
-            })
+            found.append(
+                {
+                    "name": name,
+                    "site": site,
+                    "points": shown,
+                    "count": len(points),
+                    "not_finite": len(numbers) - len(finite),
+                }
+            )
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.core.event_log import EventLog
+from tapegrad.core.event_log import Event, EventLog
 from tapegrad.debug.reports.memory_curve import MemoryCurve
 
 
@@ -16,17 +16,7 @@ def trace_of(log: EventLog, curve: MemoryCurve) -> dict[str, Any]:
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": k, "args": {"name": name}}
         for k, name in enumerate(names)
     ]
-    for event in log.events:
-        made.append({
-            "ph": "X",
-            "name": event.name,
-            "cat": event.kind,
-            "pid": 1,
-            "tid": threads.index(event.thread),
-            "ts": (event.start - log.start) / 1e3,
-            "dur": (event.end - event.start) / 1e3,
-            "args": {"line": event.site},
-        })
+    made += [_span(event, threads.index(event.thread), log.start) for event in log.events]
     total = 0
     for time, _, change in curve.changes:
         total += change
@@ -37,6 +27,19 @@ def trace_of(log: EventLog, curve: MemoryCurve) -> dict[str, Any]:
             if number is not None:
                 made.append(_counter(name, (time - log.start) / 1e3, number))
     return {"traceEvents": made, "displayTimeUnit": "ms"}
+
+
+def _span(event: Event, thread: int, start: int) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": event.name,
+        "cat": event.kind,
+        "pid": 1,
+        "tid": thread,
+        "ts": (event.start - start) / 1e3,
+        "dur": (event.end - event.start) / 1e3,
+        "args": {"line": event.site},
+    }
 
 
 def _counter(name: str, time: float, value: float) -> dict[str, Any]:
