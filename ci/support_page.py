@@ -70,8 +70,8 @@ NumPy is the only package that must be there. Cells of the first table had no ot
 
 NOT_VERIFIED = """## Not verified
 
-The workflows in `.github` call the scripts in `ci` and nothing else. Their form is checked by a test;
-they have not run on GitHub."""
+The workflows in `.github` call the scripts in `ci` and nothing else. A test checks their form; they
+have not run on GitHub."""
 
 
 def page(record: dict[str, Any], project: dict[str, Any], gpu: str) -> str:
