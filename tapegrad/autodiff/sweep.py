@@ -40,7 +40,8 @@ class Sweep:
         The list is emptied, so that a seed is freed after its use.
         """
         if LOGS:
-            return reported_sweep(self._plan.nodes, partial(self._run, seeds))
+            found: dict[Node, Any] = reported_sweep(self._plan.nodes, partial(self._run, seeds))
+            return found
         return self._run(seeds)
 
     def _run(self, seeds: Seeds) -> dict[Node, Any]:

@@ -118,7 +118,7 @@ def _note_result(log: EventLog, name: str, site: str, result: Any) -> None:
             for note in log.on_arrays:
                 note((), leaf.array, site)
     first = next((leaf for leaf in leaves if leaf is not None), None)
-    if is_scalar(first):
+    if first is not None and is_scalar(first):
         log.add_value(f"result of function {name!r}", site, first.array)
 
 

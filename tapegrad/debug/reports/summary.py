@@ -111,7 +111,7 @@ def _in_programs(
     for line in lines:
         if line.kind == "program":
             spent[line.name] += line.own
-    found = []
+    found: list[dict[str, Any]] = []
     for function in functions:
         for site, share in steps_by_line(function.programs).items():
             seconds = share * spent.get(function.name, 0) / 1e9
