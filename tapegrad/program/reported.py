@@ -82,24 +82,22 @@ def reported(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _noted(log: EventLog, call: Callable[..., Any], function: Any, args: Any, kwargs: Any) -> Any:
     known = _known(log, function)
-    history = known.history
-    recorded, eager = history.recorded_calls, history.eager_calls
+    recorded, eager = known.history.recorded_calls, known.history.eager_calls
     site, start = call_site(), perf_counter_ns()
-    result = None
     try:
         result = call(function, args, kwargs)
-        return result
     finally:
         end = perf_counter_ns()
         kind = "program"
-        if history.recorded_calls > recorded:
+        if known.history.recorded_calls > recorded:
             kind = "record"
-        elif history.eager_calls > eager:
+        elif known.history.eager_calls > eager:
             kind = "call"
         log.add(kind, known.name, site, start, end)
-        _note_result(log, known.name, site, result)
-        if kind == "program":
-            _note_program(known, function, args, kwargs)
+    _note_result(log, known.name, site, result)
+    if kind == "program":
+        _note_program(known, function, args, kwargs)
+    return result
 
 
 def _known(log: EventLog, function: Any) -> ReportedFunction:

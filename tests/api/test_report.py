@@ -147,6 +147,26 @@ def test_timing_the_steps_changes_no_variable(tmp_path):
     assert count.numpy().tolist() == [5.0, 10.0, 15.0]
 
 
+def test_errors_and_eager_calls_of_functions_pass_through(tmp_path):
+    @tf.function(wait=True)
+    def failing(x):
+        raise ValueError("of the user")
+
+    @tf.function(jit_compile=False)
+    def eager(x):
+        return x * 2.0
+
+    with tf.debug.report(tmp_path / "r.html") as made:
+        with pytest.raises(ValueError, match="of the user"):
+            failing(tf.ones([2]))
+        assert eager(tf.ones([2])).tolist() == [2.0, 2.0]
+
+    counts = {row["name"]: row["kind"] for row in made.summary["lines"]}
+    assert counts["eager"] == "call"
+    (reason,) = made.summary["functions"][1]["eager"].values()
+    assert reason == 1
+
+
 def test_waits_for_data_and_losses_of_fit_are_noted(tmp_path):
     x = np.linspace(-1.0, 1.0, 64, dtype="float32").reshape(-1, 1)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
