@@ -150,8 +150,8 @@ def observed_results() -> dict[int, str]:
 
 def observed(function: Any) -> str:
     """Return the type of the results in the example of a function."""
-    if function.__globals__["__name__"].startswith("tapegrad.core.primitive."):
-        return "Tensor"  # made from an elementwise primitive, without an example
+    if is_made(function):
+        return "Tensor"  # it has no example
     kinds: list[str] = []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -199,12 +199,20 @@ def stub_of(module: str, results: dict[int, str]) -> str:
             path = value.__name__.rpartition(".")
             lines.append(f"from {path[0]} import {path[2]} as {name}")
         elif isinstance(value, type):
-            lines.append(f"from {value.__module__} import {value.__name__} as {name}")
+            lines += class_stub(name, value)
         elif is_function(value):
             lines.append(function_stub(name, value, results[id(value)]))
         else:
             lines.append(f"{name}: {constant_type(value)}")
     return "\n".join([*lines, ""])
+
+
+def class_stub(name: str, value: type) -> list[str]:
+    """Return the lines that export a class; only an import under its own name is an export."""
+    if value.__name__ == name:
+        return [f"from {value.__module__} import {name} as {name}"]
+    private = f"_{value.__name__}"
+    return [f"from {value.__module__} import {value.__name__} as {private}", f"{name} = {private}"]
 
 
 def constant_type(value: Any) -> str:
@@ -219,7 +227,10 @@ def constant_type(value: Any) -> str:
 
 
 def function_stub(name: str, function: Any, result: str) -> str:
-    """Return the declaration of a function; editors show the docstring of its source."""
+    """Return the declaration of a function; editors show the docstring of its source.
+
+    A function that is made from an elementwise primitive has no source, so its docstring is here.
+    """
     parameters = []
     signature = inspect.signature(function, follow_wrapped=False)
     for parameter in signature.parameters.values():
@@ -234,7 +245,17 @@ def function_stub(name: str, function: Any, result: str) -> str:
         result = "None" if declared == "None" else f"builtins.{declared}"
     text = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
     text = text.replace("=Ellipsis", "=...").replace(" = Ellipsis", " = ...")
-    return f"def {name}{text} -> {result}: ..."
+    head = f"def {name}{text} -> {result}:"
+    if not is_made(function) or not function.__doc__:
+        return f"{head} ..."
+    lines = [f"    {line}".rstrip() for line in inspect.getdoc(function).splitlines()]
+    return "\n".join([head, '    r"""' + lines[0].strip(), *lines[1:], '    """'])
+
+
+def is_made(function: Any) -> bool:
+    """Return whether a function is made from an elementwise primitive."""
+    name: str = function.__globals__["__name__"]
+    return name.startswith("tapegrad.core.primitive.")
 
 
 class Name:

@@ -28,6 +28,10 @@ gradient = float(tape.gradient(y, x))
 assert gradient == 6.0, gradient
 assert "site-packages" in tf.__file__, tf.__file__
 PYTHON
+# Type checkers find every public name in the installed package, those of lazy modules included.
+"$work/venv/bin/python" -I "$ROOT/ci/public_names.py" >"$work/names.py"
+"$PYTHON" -m mypy --strict --cache-dir "$work/mypy" --config-file /dev/null \
+    --python-executable "$work/venv/bin/python" "$work/names.py"
 "$work/venv/bin/tapegrad" info
 "$work/venv/bin/tapegrad" demo --epochs 2
 "$work/venv/bin/tapegrad" bench --devices cpu --workloads chain --sizes small --budget 1

@@ -21,6 +21,8 @@ PACKAGES = {
 DATA = {
     "keras_tapegrad/py.typed",
     "tapegrad/py.typed",
+    "tapegrad/debug/reports/page.css",
+    "tapegrad/debug/reports/page.js",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",
     "tapegrad_bench/page.css",

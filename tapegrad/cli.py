@@ -1,4 +1,4 @@
-"""The command line: `tapegrad info`, `doctor`, `demo`, `bench` and `run`.
+"""The command line: `tapegrad info`, `doctor`, `demo`, `bench`, `run` and `report`.
 
 Each command is a row of `COMMANDS` and parses its own arguments. The exit status is 0, or 1 for a
 check that failed, or 2 for arguments or settings that are wrong.
@@ -32,6 +32,10 @@ class Command:
     examples: Sequence[str] = ()
 
 
+CLOSED = 141
+"""The exit status that shells give a program whose output was closed."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
@@ -49,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return command.run(options.arguments)
     except TapegradError as error:
         return _fail(str(error))
+    except BrokenPipeError:  # whoever reads the output has read enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -158,10 +165,10 @@ def _default_device_line(status: dict[str, str]) -> str:
 
 def _doctor(argv: Sequence[str]) -> int:
     options = _command_parser("doctor").parse_args(argv)
-    from tapegrad.commands.doctor import findings  # imports most of the package
+    from tapegrad.commands.doctor import checked, findings  # imports most of the package
 
     found = []
-    for finding in findings():
+    for finding in checked(findings(), sys.stderr):
         found.append(finding)
         if not options.json:
             where = f"{finding.check}{f' on {finding.device}' if finding.device else ''}"
@@ -193,6 +200,14 @@ def _run(argv: Sequence[str]) -> int:
     return launch(argv)
 
 
+def _report(argv: Sequence[str]) -> int:
+    from tapegrad.commands import report  # imports most of the package
+
+    parser = _command_parser("report")
+    report.add_arguments(parser)
+    return report.main(parser.parse_args(argv))
+
+
 COMMANDS: dict[str, Command] = {
     "info": Command(
         "Show versions, backends, devices, and which device is used and why.",
@@ -208,4 +223,14 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
     "bench": Command("Time training steps on each device, next to other libraries.", _bench),
     "run": Command("Run a program in several processes, which tapegrad.distribute joins.", _run),
+    "report": Command(
+        "Run a program, and write an HTML page that says what took its time and its memory, line "
+        "by line. The exit status is that of the program.",
+        _report,
+        (
+            "tapegrad report train.py",
+            "tapegrad report -o slow.html --trace slow.json train.py --epochs 1",
+            "tapegrad report -m package.train",
+        ),
+    ),
 }

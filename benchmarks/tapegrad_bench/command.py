@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +17,7 @@ from tapegrad_bench.options import DEVICES, SIZE_WORDS, Options, plan
 from tapegrad_bench.progress import progress_on, terminal
 from tapegrad_bench.report_html import write_page
 from tapegrad_bench.report_terminal import write_report
-from tapegrad_bench.results import Run, save
+from tapegrad_bench.results import Run, save, to_json
 from tapegrad_bench.runner import Runner
 from tapegrad_bench.workloads import WORKLOADS
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     with progress_on(terminal(), len(groups)) as progress:
         runner = Runner(options, groups, progress)
         run = runner.run()
-    _report(run, options)
+    _report(run, options, arguments.json)
     return INTERRUPTED if runner.was_interrupted else 0
 
 
@@ -85,14 +86,19 @@ def _run_script(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _report(run: Run, options: Options) -> None:
-    write_report(run, sys.stdout)
+def _report(run: Run, options: Options, as_json: bool) -> None:
+    """Write the results to files and show them, as JSON or as a table."""
+    out = sys.stderr if as_json else sys.stdout
+    if as_json:
+        print(json.dumps(to_json(run), indent=1, allow_nan=False))
+    else:
+        write_report(run, sys.stdout)
     folder = options.output or Path("tapegrad-bench")
     stamp = datetime.fromisoformat(run.started).strftime("%Y%m%d-%H%M%S")
     results, page = folder / f"bench-{stamp}.json", folder / f"bench-{stamp}.html"
     save(run, results)
     write_page(run, page)
-    print(f"Results: {results}\nPage:    {page}")
+    print(f"Results: {results}\nPage:    {page}", file=out)
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -135,6 +141,10 @@ def _parser() -> argparse.ArgumentParser:
         usage="tapegrad bench [options] [script.py [arguments]]",
         description="Time whole training steps, side by side with other libraries. Lists are "
         "parted by commas.",
+        epilog="examples:\n  tapegrad bench --list\n"
+        "  tapegrad bench --devices cpu --workloads mlp --budget 20\n"
+        "  tapegrad bench train.py --peers numpy,torch",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add(
@@ -181,6 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("BEFORE", "AFTER"),
         help="show what moved between two JSON files, and run nothing",
     )
+    add("--json", action="store_true", help="print the results as JSON for other programs")
     add("--zoo", action="store_true", help="run the programs of the zoo; --zoo --help says more")
     add("--list", action="store_true", help="show workloads, devices and peers, and run nothing")
     return parser

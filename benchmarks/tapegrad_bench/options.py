@@ -160,6 +160,10 @@ def _check_sizes(options: Options) -> None:
     list(_known("size", options.sizes, [*SIZE_WORDS, *dict.fromkeys(labels)]))
 
 
+MOST_SHOWN = 40
+"""How many names an error lists; all workloads together have more sizes."""
+
+
 def _known(what: str, words: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
     """Yield the words, each of which must be among the allowed ones."""
     names = list(allowed)
@@ -167,7 +171,7 @@ def _known(what: str, words: Iterable[str], allowed: Iterable[str]) -> Iterable[
         if word not in names:
             close = difflib.get_close_matches(word, names, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ArgumentError(
-                f"There is no {what} {word!r}. There are: {', '.join(names)}.{hint}"
-            )
+            more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+            shown = ", ".join(names[:MOST_SHOWN])
+            raise ArgumentError(f"There is no {what} {word!r}. There are: {shown}{more}.{hint}")
         yield word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, overload
 
 from tapegrad.autodiff import batching, explain, jacobian, per_example
@@ -14,9 +15,11 @@ from tapegrad.autodiff.arguments import (
 )
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.recording import Recording
+from tapegrad.autodiff.reported import note_losses, note_lost
 from tapegrad.autodiff.results import finished, is_finished, total
 from tapegrad.autodiff.sweep import Sweep
 from tapegrad.core import exits
+from tapegrad.core.event_log import LOGS
 from tapegrad.core.recorder import Node
 from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
@@ -113,6 +116,9 @@ class GradientTape(Recording):
         ]
         self._end()
         lost = [source for source, grad in zip(flat, grads) if grad is None]
+        if LOGS:
+            note_losses(targets)
+            note_lost(partial(self.explain, targets), lost)
         if reasons is not None:
             self._report_none(reasons, results)
         elif lost:

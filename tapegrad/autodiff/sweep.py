@@ -7,12 +7,15 @@ sweep.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.checked_sweep import CheckingAccelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
+from tapegrad.autodiff.reported import reported_sweep
+from tapegrad.core.event_log import LOGS
 from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, RELEASED, Node, Token, active_stack, call_with_stack
@@ -36,6 +39,12 @@ class Sweep:
 
         The list is emptied, so that a seed is freed after its use.
         """
+        if LOGS:
+            found: dict[Node, Any] = reported_sweep(self._plan.nodes, partial(self._run, seeds))
+            return found
+        return self._run(seeds)
+
+    def _run(self, seeds: Seeds) -> dict[Node, Any]:
         cotangents: Cotangents = {}
         if active_stack().tokens or any([type(seed) is not Tensor for _, seed in seeds]):
             self._sweep(seeds, cotangents, on_tensors=True)

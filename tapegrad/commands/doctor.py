@@ -6,12 +6,13 @@ differences, a closed form, or the values that were saved. All of them take seco
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -49,6 +50,25 @@ def findings() -> Iterator[Finding]:
     for name, status in describe_backends():
         if status.startswith("unavailable"):
             yield Finding(f"backend {name}", "", "skipped", 0.0, status)
+
+
+def checked(found: Iterable[Finding], stream: TextIO) -> Iterator[Finding]:
+    """Yield findings; on a terminal that rich can draw on, a sign shows that a check runs.
+
+    >>> import sys
+    >>> list(checked([], sys.stderr))
+    []
+    """
+    if not stream.isatty() or importlib.util.find_spec("rich") is None:
+        yield from found
+        return
+    from rich.console import Console
+
+    with Console(file=stream).status("Checking") as sign:
+        for finding in found:
+            sign.stop()
+            yield finding
+            sign.start()
 
 
 def _run(check: str, name: str, run: Callable[[], None]) -> Finding:

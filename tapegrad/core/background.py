@@ -14,9 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any, Generic, TypeVar
 
+from tapegrad.core.event_log import LOGS
 from tapegrad.core.gc_pause import gc_paused
 
 Result = TypeVar("Result")
@@ -67,12 +68,15 @@ class Job(Generic[Result]):
 
     def run(self) -> None:
         """Do the work in this thread."""
-        start = perf_counter()
+        start = perf_counter_ns()
         try:
             self.result = self._context.copy().run(self._work)
         except BaseException as error:  # the thread that waits for the job raises or reports it
             self.error = error
-        self.seconds = perf_counter() - start
+        end = perf_counter_ns()
+        self.seconds = (end - start) / 1e9
+        if LOGS:
+            LOGS[-1].add("compile", "passes, fusion and compilers", "", start, end)
 
     def end(self) -> None:
         """Say that the work is done; what it needed is freed."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_counts = {"numbers": 0, "memory": 0}
+_counts = {"numbers": 0, "memory": 0, "events": 0}
 _listeners: list[Callable[[], None]] = []
 
 
 def is_hooked(name: str) -> bool:
-    """Return whether a switch is on: "numbers" are checked, or the lines of "memory" are noted."""
+    """Return whether a switch is on.
+
+    "numbers" are checked, the lines of "memory" are noted, or "events" are noted for a report.
+    """
     return _counts[name] > 0
 
 

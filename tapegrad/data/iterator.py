@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.call_site import user_call
+from tapegrad.core.event_log import LOGS, timed
 from tapegrad.core.values import host
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
@@ -82,7 +83,8 @@ class DatasetIterator(ElementSource):
                 is_convertible=False,
                 reads_elements=True,
             )
-        element = self._source.next()
+        following = self._source.next
+        element = timed("data", "next element", following) if LOGS else following()
         if element is END:
             self.close()
             raise StopIteration

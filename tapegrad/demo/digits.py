@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -106,8 +108,8 @@ class Losses:
         return float(self._waiting[-1].result()) if self._waiting else self._last or 0.0
 
 
-def train(epochs: int, batch: int, seed: int) -> Result:
-    """Train on the current device and evaluate on the test set."""
+def train(epochs: int, batch: int, seed: int, stream: TextIO | None = None) -> Result:
+    """Train on the current device and evaluate on the test set; `stream` shows the progress."""
     train_images, train_labels, test_images, test_labels = load_digits()
     generator = Generator.from_seed(seed)
     network = Network(generator)
@@ -116,7 +118,7 @@ def train(epochs: int, batch: int, seed: int) -> Result:
     losses = Losses()
     steps = 0
     start = time.perf_counter()
-    for epoch in track(range(epochs), "Training", note=losses.__str__):
+    for epoch in track(range(epochs), "Training", stream, losses.__str__):
         optimizer.learning_rate = LEARNING_RATE * DECAY**epoch
         for rows in _batches(len(train_images), batch, shuffler):
             images = train_images[rows] + generator.normal(shape=(len(rows), 64), stddev=NOISE)
@@ -148,8 +150,12 @@ def main(argv: Sequence[str]) -> int:
     """Train with the given options and print device, accuracy and time per step."""
     options = _parser().parse_args(argv)
     with device(options.device):
-        print(f"Training on {current_device()}: 1442 digits, {options.epochs} epochs.")
-        result = train(options.epochs, options.batch, options.seed)
+        if not options.json:
+            print(f"Training on {current_device()}: 1442 digits, {options.epochs} epochs.")
+        result = train(options.epochs, options.batch, options.seed, sys.stderr)
+    if options.json:
+        print(json.dumps(asdict(result), indent=2))
+        return 0
     print(f"device            {result.device}")
     print(f"last batch's loss {result.loss:.4f}")
     print(f"held-out accuracy {result.accuracy:.1%}")
@@ -157,16 +163,22 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows default values, and examples as they are."""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tapegrad demo",
         description="Train a classifier of handwritten digits with a GradientTape.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
+        epilog="examples:\n  tapegrad demo\n  tapegrad demo --epochs 5 --device cpu --json",
     )
     parser.add_argument("--epochs", type=_positive, default=30, help="passes over the digits")
     parser.add_argument("--batch", type=_positive, default=64, help="digits per step")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     parser.add_argument("--device", help="where to train, e.g. cpu or cuda:0")
+    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
     return parser
 
 

@@ -7,6 +7,7 @@ are ended. The exit status is that of the first process that failed.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -28,16 +29,25 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="tapegrad run",
         description="Run a Python program in several processes, which tapegrad.distribute joins.",
+        epilog="examples:\n  tapegrad run -n 4 train.py --epochs 2\n"
+        "  tapegrad run -n 2 -m package.train",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-n", type=int, required=True, metavar="COUNT", help="how many processes")
     parser.add_argument("-m", action="store_true", help="the program is the name of a module")
+    parser.add_argument("--json", action="store_true", help="at the end, print JSON")
     parser.add_argument("program", help="a Python file, or the name of a module with -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     options = parser.parse_args(argv)
     if options.n < 1:
         parser.error(f"-n must be a number of processes from 1. Got {options.n}.")
     program = [*(["-m"] if options.m else []), options.program, *options.arguments]
-    return run([sys.executable, *program], options.n)
+    start = time.monotonic()
+    status = run([sys.executable, *program], options.n)
+    if options.json:
+        seconds = round(time.monotonic() - start, 3)
+        print(json.dumps({"processes": options.n, "status": status, "seconds": seconds}))
+    return status
 
 
 def run(command: Sequence[str], count: int) -> int:
@@ -79,9 +89,10 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
 
 def _copy(source: IO[bytes], target: IO[str], rank: int) -> None:
     """Copy lines with the rank in front, each in one piece."""
-    for line in source:
-        target.write(f"[{rank}] {line.decode(errors='replace').rstrip()}\n")
-        target.flush()
+    with source:
+        for line in source:
+            target.write(f"[{rank}] {line.decode(errors='replace').rstrip()}\n")
+            target.flush()
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], hub: Hub) -> int:

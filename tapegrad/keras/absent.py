@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 _REAL = (
     "Real Keras offers it; tapegrad.keras, which needs no other package, does not. For real Keras, "
-    "run pip install 'tapegrad[keras]' and set KERAS_BACKEND=tapegrad before the import."
+    "run pip install '.[keras]' in a checkout of tapegrad and set KERAS_BACKEND=tapegrad before "
+    "the import."
 )
 _AUGMENTATIONS = (
     *("AugMix", "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "CutMix"),

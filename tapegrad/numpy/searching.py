@@ -29,6 +29,11 @@ def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
     return x, normalize_axis(axis, len(x.shape), name)
 
 
+def _unraveled(result: Any, a: Any, axis: int | None) -> Any:
+    """Return a result for `a`, which `_along` has made a vector if it is a scalar."""
+    return result if axis is None or as_array(a).shape else reshape(result, ())
+
+
 KINDS = ("quicksort", "heapsort", "mergesort", "stable")
 
 
@@ -60,7 +65,7 @@ def sort(
     _check_options(kind, order, stable)
     x, place = _along(a, axis, "sort")
     result = sort_p(x, axis=place, descending=bool(descending))
-    return result if axis is None else reshape(result, tuple(as_array(a).shape))
+    return _unraveled(result, a, axis)
 
 
 def argsort(
@@ -80,7 +85,7 @@ def argsort(
     _check_options(kind, order, stable)
     x, place = _along(a, axis, "argsort")
     found = argsort_p(x, axis=place, descending=bool(descending), stable=True)
-    return found if axis is None else reshape(found, tuple(as_array(a).shape))
+    return _unraveled(found, a, axis)
 
 
 def sort_complex(a: Any) -> Any:

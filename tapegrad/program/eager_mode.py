@@ -30,7 +30,8 @@ def functions_run_eagerly() -> bool:
 
 
 def _note_hooks() -> None:
-    SETTINGS["slow"] = SETTINGS["eager"] or is_hooked("numbers")
+    SETTINGS["slow"] = SETTINGS["eager"] or is_hooked("numbers") or is_hooked("events")
 
 
 on_hooks(_note_hooks)
+_note_hooks()  # a switch may be on when this module is imported

@@ -179,6 +179,16 @@ class History:
         if made_from:
             self._made = [*self._made[1 - MOST_RECORDINGS :], note]
 
+    @property
+    def recorded_calls(self) -> int:
+        """How many calls were recorded."""
+        return self._count
+
+    @property
+    def eager_calls(self) -> int:
+        """How many calls ran eagerly."""
+        return sum(self._eager.values())
+
     def note_eager(self, reason: str) -> None:
         """Count a call that runs eagerly."""
         if reason in self._eager or len(self._eager) < MOST_REASONS:
@@ -196,3 +206,28 @@ class History:
     def explanation(self, name: str, loops: Sequence[Explanation] = ()) -> Explanation:
         """Return what is known, as a readable object."""
         return Explanation(name, self._notes, self._made, dict(self._eager), loops)
+
+
+class Explained:
+    """Base class of functions that explain their recordings."""
+
+    _name: Any
+    _history: History
+    _element_loops: Any
+
+    def explain(self) -> Explanation:
+        """Return why the function was recorded and why calls ran eagerly, as a readable table.
+
+        >>> import tapegrad
+        >>> double = tapegrad.function(lambda x: x + x, wait=True)
+        >>> y = double(tapegrad.ones([2])), double(tapegrad.ones([3]))
+        >>> for recording in double.explain().recordings:
+        ...     print(recording.reason)
+        first call
+        argument 'x' was float32[2] and is now float32[3]
+        """
+        return self._history.explanation(self._name, self._element_loops.explanations())
+
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """Return `explain()` as text, which lists the recorded signatures."""
+        return str(self.explain())

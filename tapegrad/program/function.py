@@ -32,7 +32,7 @@ from tapegrad.program.checked_twin import checked_twin
 from tapegrad.program.concrete import ConcreteFunction
 from tapegrad.program.eager_mode import SETTINGS
 from tapegrad.program.eager_reasons import reason_to_run_eagerly
-from tapegrad.program.explanation import MANY_PROGRAMS, Explanation, History
+from tapegrad.program.explanation import MANY_PROGRAMS, Explained, History
 from tapegrad.program.families.families import Families
 from tapegrad.program.forward_backward import (
     OUTSIDE,
@@ -74,12 +74,13 @@ from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import Parameters, check_specs, fitted_to, keep_specs
 from tapegrad.program.recorded_call import RecordedCall
+from tapegrad.program.reported import reported
 from tapegrad.program.result_structure import Entry
 
 Python = Callable[..., Any]
 
 
-class Function:
+class Function(Explained):
     """A Python function that is recorded once per signature of its arguments."""
 
     _is_method = False
@@ -206,6 +207,7 @@ class Function:
         return entry.run(arrays)
 
     @with_short_tracebacks
+    @reported
     def _call(self, args: Args, kwargs: Kwargs) -> Any:
         """Replay or record the call, or run the Python code if neither is possible."""
         if SETTINGS["slow"] and (twin := checked_twin(self)) is not None:
@@ -434,23 +436,6 @@ class Function:
         owner = self.python_function.owner if isinstance(self.python_function, Method) else None
         function = self if owner is None else MethodType(self, owner)
         return ConcreteFunction(function, args, kwargs)
-
-    def explain(self) -> Explanation:
-        """Return why the function was recorded and why calls ran eagerly, as a readable table.
-
-        >>> import tapegrad
-        >>> double = tapegrad.function(lambda x: x + x, wait=True)
-        >>> y = double(tapegrad.ones([2])), double(tapegrad.ones([3]))
-        >>> for recording in double.explain().recordings:
-        ...     print(recording.reason)
-        first call
-        argument 'x' was float32[2] and is now float32[3]
-        """
-        return self._history.explanation(self._name, self._element_loops.explanations())
-
-    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
-        """Return `explain()` as text, which lists the recorded signatures."""
-        return str(self.explain())
 
     def experimental_get_tracing_count(self) -> int:
         """Return how many programs were recorded."""

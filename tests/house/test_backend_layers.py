@@ -42,7 +42,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("autograph",),
         ("families",),
         ("checked_twin", "concrete", "eager_mode", "explanation", "graph_mode"),
-        ("eager_reasons", "memory_blocks", "memory_budget"),
+        ("eager_reasons", "memory_blocks", "memory_budget", "reported"),
         ("host_call",),
         ("function",),
         ("saved",),

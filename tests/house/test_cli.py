@@ -36,7 +36,7 @@ def test_an_unknown_command_lists_those_that_exist(capsys):
     assert cli.main(["inof"]) == 2
 
     assert capsys.readouterr().err == (
-        "tapegrad: There is no command 'inof'. Commands: info, doctor, demo, bench, run. "
+        "tapegrad: There is no command 'inof'. Commands: info, doctor, demo, bench, run, report. "
         "Did you mean 'info'?\n"
     )
 
@@ -169,10 +169,44 @@ def test_doctor_notices_a_wrong_result():
         doctor._expect_close([np.nan], [1.0], 1e-3)
 
 
-@pytest.mark.parametrize("name", ["info", "doctor"])
+@pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_of_a_command_shows_examples(name, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
 
     assert stop.value.code == 0
-    assert f"  tapegrad {name} --json\n" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"examples:\n  tapegrad {name}" in printed
+    assert "--json" in printed
+
+
+def test_the_demo_prints_json(capsys):
+    assert cli.main(["demo", "--epochs", "1", "--device", "cpu", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["device"] == "cpu"
+    assert 0.5 < found["accuracy"] <= 1.0
+
+
+def test_run_prints_json_at_its_end(tmp_path, capsys):
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit(3)")
+
+    assert cli.main(["run", "-n", "1", "--json", str(program)]) == 3
+
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["processes"], found["status"]) == (1, 3)
+
+
+def test_a_command_whose_output_is_closed_ends_without_a_traceback():
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "backends"), str(ROOT / "benchmarks")])
+    command = f"{sys.executable} -m tapegrad info --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == cli.CLOSED
+    assert "Traceback" not in done.stderr

@@ -67,7 +67,8 @@ CORE: Sequence[Sequence[str]] = (
         "value_use",
         "warn_once",
     ),
-    ("background", "failed_calls", "memory_trace", "origin"),
+    ("event_log", "failed_calls", "memory_trace", "origin"),
+    ("background",),
     ("checked_calls",),
     ("backend.native_sequences", "backend.communication"),
     ("backend.capabilities", "files.private_cache"),
@@ -112,6 +113,7 @@ BETWEEN_BACKENDS = {"tapegrad_cupy": "tapegrad_numpy.kernels.special"}
 # Foreign libraries that a module and the modules in it may import.
 FOREIGN: dict[str, set[str]] = {
     "tapegrad": {"numpy"},
+    "tapegrad.commands.doctor": {"rich"},
     "tapegrad.demo.progress": {"rich"},
     # Optional: bfloat16 needs ml_dtypes.
     "tapegrad.core.values.dtypes": {"ml_dtypes"},

@@ -1,16 +1,18 @@
 """Kernels that eager code calls while a switch of `eager_hooks` is on.
 
-They raise where an operation makes NaN, and note the lines that make arrays.
+They raise where an operation makes NaN, and note the lines that make arrays and the time it took.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.eager_hooks import is_any_hooked, is_hooked
+from tapegrad.core.event_log import LOGS
 from tapegrad.core.memory_trace import note_array
 from tapegrad.core.number_checks import (
     backward_node,
@@ -42,13 +44,20 @@ class CheckedKernel:
         self.kernel = kernel
 
     def __call__(self, *operands: Any, **params: Any) -> Any:
+        start = perf_counter_ns()
         result = self.kernel(*operands, **params)
+        end = perf_counter_ns()
         # Rules may compute NaN and leave it out afterwards, so the sweep checks their results.
         checks = is_checking_numbers() and backward_node() is None
         site, function = origin_of_call()
         if is_hooked("memory"):
             for part in result if isinstance(result, tuple | list) else (result,):
                 note_array(part, site)
+        if LOGS:
+            log = LOGS[-1]
+            log.add("kernel", self.name, site, start, end)
+            for note in log.on_arrays:
+                note(operands, result, site)
         if not checks:
             return result
         note_operation(site, function)

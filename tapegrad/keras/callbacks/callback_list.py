@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tapegrad.core.event_log import LOGS
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.history import History
 from tapegrad.keras.callbacks.progress import ProgbarLogger
+from tapegrad.keras.callbacks.reported import ReportedLosses
 
 
 class CallbackList:
@@ -40,6 +42,8 @@ class CallbackList:
             self.callbacks.append(self.history)
         if verbose not in (0, False):
             self.callbacks.append(ProgbarLogger(None if verbose in ("auto", 1, True) else False))
+        if LOGS:
+            self.callbacks.append(ReportedLosses())
         params = {"epochs": epochs, "steps": steps, "verbose": verbose, "is_test": is_test}
         for one in self.callbacks:
             one.set_params(params)
