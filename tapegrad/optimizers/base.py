@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.commit import (
     Part,
     Progress,
