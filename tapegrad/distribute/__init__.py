@@ -21,6 +21,7 @@ from tapegrad.distribute.communication import (
     RunOptions,
 )
 from tapegrad.distribute.fixed_order import sum_over_shards
+from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
 from tapegrad.distribute.strategy import (
     InputContext,
@@ -50,9 +51,9 @@ __all__ = [
     "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
     "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
     "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
-    "experimental", "get_replica_context", "get_strategy", "has_strategy",
+    "experimental", "fully_shard", "get_replica_context", "get_strategy", "has_strategy",
     "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
-    "size", "sum_over_shards",
+    "size", "sum_over_shards", "whole_weights",
 ]  # fmt: skip
 
 
