@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.core.primitive.families import linear
+from tapegrad.core.primitive.families import linear, nondifferentiable
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import Group, rank_in, size_of
 from tapegrad.ops.collective.rehearsal import communicator_for
@@ -29,7 +29,7 @@ def shard_length(count: int, parts: int) -> int:
     return -(-count // parts)
 
 
-def own_shard(xp: Any, x: Any, group: Group) -> Any:
+def own_shard(xp: Any, x: Any, *, group: Group = None) -> Any:
     """Return the shard of this process of an array that all have; nothing is added."""
     count, parts = math.prod(x.shape), size_of(group)
     length = shard_length(count, parts)
@@ -59,6 +59,9 @@ def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) ->
     rows = xp.moveaxis(xp.reshape(flat, (*lead, parts, length)), -2, 0)
     return communicator_for(xp, x, group).reduce_scatter(rows)
 
+
+own_shard_p: Primitive = nondifferentiable("own_shard", own_shard)
+"""The shard of this process of a value that all processes have."""
 
 gather_shards_p: Primitive = linear(
     "gather_shards",

@@ -58,7 +58,7 @@ class ShardedWeight:
         """Return the part of this process of a raw array that all processes have."""
         xp = backend_of(whole).xp
         if self.is_summed:
-            return own_shard(xp, whole, self.group)
+            return own_shard(xp, whole, group=self.group)
         return own_part(xp, whole, **self.params)
 
     def read(self, variable: Variable, dtype: str | None) -> Any:

@@ -1,7 +1,5 @@
 """Train sharded models in all processes and compare with one that each process trains alone."""
 
-import tracemalloc
-
 import numpy as np
 
 import tapegrad as tf
@@ -71,6 +69,16 @@ for name, make in OPTIMIZERS.items():
 for name, make in OPTIMIZERS.items():
     model = distribute.fully_shard(make_model(), smallest=100)
     train(model, make(), own, name == "decayed")
-    cut = [v for v in model.trainable_variables if len(v.shape) == 1]
+    held = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+    assert size == 1 or held < 0.6 * sum(w.size for w in expected[name]), held
     with distribute.whole_weights(model):
         expect_weights(model, expected[name], f"fully sharded, {name}")
+
+for name, make in OPTIMIZERS.items():
+    model = make_model()
+    optimizer = distribute.shard_states(make())
+    train(model, optimizer, own, name == "decayed")
+    expect_weights(model, expected[name], f"sharded states, {name}")
+    held = sum(int(np.prod(v.shape)) for v in optimizer.variables)
+    assert held < 2.1 * model.count_params() / size, held
+print("done", rank, flush=True)
