@@ -23,6 +23,7 @@ from tapegrad.distribute.communication import (
 from tapegrad.distribute.fixed_order import sum_over_shards
 from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
+from tapegrad.distribute.sharded_checkpoint import ShardedCheckpoint
 from tapegrad.distribute.sharded_states import shard_states
 from tapegrad.distribute.strategy import (
     InputContext,
@@ -50,7 +51,8 @@ from tapegrad.ops.collective.functions import (
 __all__ = [
     "CrossDeviceOps", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
     "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
-    "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
+    "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
+    "ShardedCheckpoint", "Strategy",
     "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
     "experimental", "fully_shard", "get_replica_context", "get_strategy", "has_strategy",
     "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
