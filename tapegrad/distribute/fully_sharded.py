@@ -8,7 +8,7 @@ see the parts only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,8 +18,13 @@ from tapegrad.distribute.mirrored import equalize_models
 from tapegrad.distribute.process_group import init
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.recurrent.rnn import RNN
 from tapegrad.keras.layers.unit_call import UnitCall
+from tapegrad.keras.layers.units import (
+    can_be_sharded,
+    read_by_calls,
+    units_of,
+    weights_of_unit,
+)
 from tapegrad.ops.collective.parts import gather_shards_p
 from tapegrad.ops.collective.replicas import replica_group, replicas_in_sync, set_replicas
 from tapegrad.ops.collective.sharded_weights import (
@@ -55,75 +60,34 @@ def fully_shard(model: Any, smallest: int = SMALLEST) -> Any:
     if replicas_in_sync() == 1:
         set_replicas(size_of(replica_group()), replica_group())
     equalize_models(model.variables)
-    for unit in _units(model):
-        shard_unit(unit, smallest)
+    for _, unit in units_of(model):
+        _shard_unit(unit, smallest)
     return model
 
 
-def shard_unit(unit: Layer, smallest: int = SMALLEST) -> None:
-    """Divide the weights of a layer, and of the layers inside if it is recurrent."""
-    weights: list[ShardedWeight] = []
-    for layer in _with_inner(unit) if isinstance(unit, RNN) else [unit]:
-        chosen = [v for v in _own_weights(layer) if _can_be_cut(layer, v, smallest)]
-        for variable in chosen:
-            weights.append(cut(variable))
-        read_by_calls(layer, chosen)
+def _shard_unit(unit: Layer, smallest: int) -> None:
+    """Divide the weights of a layer, and of the cells inside if it is recurrent."""
+    chosen = [
+        (layer, variable)
+        for _, layer, variable in weights_of_unit(unit)
+        if sharded_weight(variable) is not None
+        or (can_be_sharded(layer, variable) and math.prod(variable.shape) >= smallest)
+    ]
+    weights = [_cut(variable) for _, variable in chosen]
     if weights:
+        read_by_calls(list(dict.fromkeys(layer for layer, _ in chosen)))
         unit.__dict__["call"] = UnitCall(unit, weights)
 
 
-def cut(variable: Variable) -> ShardedWeight:
+def _cut(variable: Variable) -> ShardedWeight:
     """Let a variable hold the shard of this process, and return how to gather it."""
     known = sharded_weight(variable)
     if known is not None:  # several layers share it
         return known
-    group, shape = replica_group(), tuple(variable.shape)
-    weight = ShardedWeight(shape, gather_shards_p, {"shape": shape, "group": group})
+    params = {"shape": tuple(variable.shape), "group": replica_group()}
+    weight = ShardedWeight(variable.shape, gather_shards_p, params)
     cut_variable(variable, weight)
     return weight
-
-
-def read_by_calls(layer: Layer, sharded: Sequence[Variable]) -> None:
-    """Let the calls of a layer read its weights through `read_weight`, in the present order."""
-    if not sharded:
-        return
-    state = layer.__dict__
-    names = [n for n, value in state.items() if type(value) is Variable and value.trainable]
-    for name in names:
-        layer._in_float32[name] = state.pop(name)
-    layer._forget_held()
-
-
-def _units(layer: Layer) -> Iterator[Layer]:
-    """Yield the layers whose calls gather weights."""
-    yield layer
-    if not isinstance(layer, RNN):
-        for inner in layer._inner_layers():
-            yield from _units(inner)
-
-
-def _with_inner(layer: Layer) -> Iterator[Layer]:
-    yield layer
-    for inner in layer._inner_layers():
-        yield from _with_inner(inner)
-
-
-def _own_weights(layer: Layer) -> list[Variable]:
-    """Return the trainable weights that attributes of the layer refer to."""
-    found = [*layer._in_float32.values(), *layer.__dict__.values()]
-    return [one for one in found if type(one) is Variable and one.trainable]
-
-
-def _can_be_cut(layer: Layer, variable: Variable, smallest: int) -> bool:
-    if sharded_weight(variable) is not None:
-        return True
-    regularized = {one.number for one, _ in layer._regularized}
-    return (
-        math.prod(variable.shape) >= smallest
-        and variable.dtype.is_floating
-        and variable.constraint is None
-        and variable.number not in regularized
-    )
 
 
 @contextmanager

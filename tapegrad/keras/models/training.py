@@ -36,6 +36,7 @@ from tapegrad.keras.models.replicated import (
     average_states,
     equalize,
     own_rows,
+    prepare,
     replicas_of,
 )
 from tapegrad.keras.models.steps import Steps, executions
@@ -175,6 +176,7 @@ class Trainer(Steps):
         """Create weights and optimizer state before a step is recorded and callbacks run."""
         if not self.built:
             self._build_on(batch)
+        prepare(self)
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if getattr(optimizer, "_has_own_step", False):
             optimizer._prepare(self.trainable_variables)  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ import numpy as np
 
 import tapegrad as tf
 from tapegrad import distribute, keras
+from tapegrad.ops.collective.replicas import using_replicas
 
 distribute.init()
 rank, size = distribute.rank(), distribute.size()
@@ -81,4 +82,25 @@ for name, make in OPTIMIZERS.items():
     expect_weights(model, expected[name], f"sharded states, {name}")
     held = sum(int(np.prod(v.shape)) for v in optimizer.variables)
     assert held < 2.1 * model.count_params() / size, held
+
+# The same by `fit`, which divides the batches itself.
+def fitted(model):
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    model.fit([x, ids], y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    return model
+
+
+with using_replicas(1):
+    wanted = fitted(make_model()).get_weights()
+with distribute.whole_weights(fitted(distribute.fully_shard(make_model(), smallest=100))) as model:
+    expect_weights(model, wanted, "fit")
+
+# Optimizers that need whole gradients are refused.
+model = distribute.fully_shard(make_model(), smallest=100)
+try:
+    train(model, keras.optimizers.Lamb(0.01), own, False)
+except tf.errors.InvalidArgumentError as error:
+    assert "Lamb computes with whole gradients" in str(error), error
+else:
+    raise AssertionError("Lamb was accepted")
 print("done", rank, flush=True)
