@@ -20,7 +20,7 @@ from tapegrad.distribute.communication import (
     ReductionToOneDevice,
     RunOptions,
 )
-from tapegrad.distribute.fixed_order import sum_over_shards
+from tapegrad.distribute.fixed_order import same_bits, sum_over_shards
 from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
 from tapegrad.distribute.sharded_checkpoint import ShardedCheckpoint
@@ -55,7 +55,8 @@ __all__ = [
     "ShardedCheckpoint", "Strategy",
     "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
     "experimental", "fully_shard", "get_replica_context", "get_strategy", "has_strategy",
-    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
+    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter",
+    "same_bits", "send",
     "shard_states", "size", "sum_over_shards", "whole_weights",
 ]  # fmt: skip
 

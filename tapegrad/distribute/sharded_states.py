@@ -32,7 +32,8 @@ def shard_states(optimizer: Any) -> Any:
     """Let each process keep 1/N of the state of an optimizer, and return the optimizer.
 
     Call it before the first step. `apply_gradients` then takes the gradients of this process, adds
-    those of all processes, and updates the whole variables.
+    those of all processes, and updates the whole variables. With `skip_gradients_aggregation` it takes
+    gradients that are the same in all processes.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])
@@ -71,7 +72,8 @@ def _with_sharded_states(kind: Any) -> type:
             steps = [pair for pair in pairs if is_sharded(pair[1])]
             groups = buckets([variable for _, variable in whole])
             for places in groups:
-                steps += _cut_pairs(self, [whole[k] for k in places])
+                chosen = [whole[k] for k in places]
+                steps += _cut_pairs(self, chosen, skip_gradients_aggregation)
             kind.apply_gradients(self, steps, name, skip_gradients_aggregation=True)
             for places in groups:
                 _take_over(self, [whole[k][1] for k in places])
@@ -99,12 +101,17 @@ def _part_of(optimizer: Any, variable: Variable) -> Variable:
     return part
 
 
-def _cut_pairs(optimizer: Any, pairs: Sequence[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
+def _cut_pairs(
+    optimizer: Any, pairs: Sequence[tuple[Any, Variable]], are_sums: bool
+) -> list[tuple[Any, Variable]]:
     """Return the own parts of the sums of gradients, with the parts of the variables."""
     size = current_world().size
-    lengths = [shard_length(math.prod(v.shape), size) for _, v in pairs]
-    rows = [_as_rows(as_operand(g), length, size) for (g, _), length in zip(pairs, lengths)]
-    own = split(reduce_scatter_p(concat(rows, 1)), lengths, 0)
+    if are_sums:
+        own = [own_shard_p(as_operand(gradient)) for gradient, _ in pairs]
+    else:
+        lengths = [shard_length(math.prod(v.shape), size) for _, v in pairs]
+        rows = [_as_rows(as_operand(g), length, size) for (g, _), length in zip(pairs, lengths)]
+        own = split(reduce_scatter_p(concat(rows, 1)), lengths, 0)
     found = []
     for part_gradient, (_, variable) in zip(own, pairs):
         part = _part_of(optimizer, variable)

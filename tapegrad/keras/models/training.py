@@ -41,6 +41,7 @@ from tapegrad.keras.models.replicated import (
 )
 from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
+from tapegrad.ops.collective.replicas import fixed_shards
 from tapegrad.ops.shape.joining import concat
 
 
@@ -143,7 +144,7 @@ class Trainer(Steps):
         left = None if most is None else most - count
         state["_skips_results"] = skips = self._may_skip_results(hooks)
         is_replicated = replicas_of(self.optimizer) > 1
-        divides = is_replicated and not position.is_distributed
+        divides = is_replicated and not position.is_distributed and fixed_shards() is None
         try:
             for group in executions(steps, self.steps_per_execution, left):
                 if divides:

@@ -26,6 +26,26 @@ class _Settings:
     """What holds for the whole process."""
 
     group: Group = None
+    shards: int | None = None
+
+
+def fixed_shards() -> int | None:
+    """Return into how many shards batches are cut for sums in a fixed order, or None.
+
+    >>> fixed_shards() is None
+    True
+    """
+    return _Settings.shards
+
+
+@contextmanager
+def using_fixed_shards(shards: int | None) -> Iterator[None]:
+    """Let models that are trained inside the block add gradients of shards in a fixed order."""
+    before, _Settings.shards = _Settings.shards, shards
+    try:
+        yield
+    finally:
+        _Settings.shards = before
 
 
 def replicas_in_sync() -> int:

@@ -42,9 +42,8 @@ for step in range(start, int(steps)):
     if step == int(killed) and rank == size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     total = distribute.sum_over_shards(gradients, [x, y], SHARDS)
-    if mode == "states":  # the optimizer adds the gradients of all processes
-        total = [gradient if rank == 0 else gradient * 0 for gradient in total]
-    optimizer.apply_gradients(zip(total, model.trainable_variables))
+    pairs = zip(total, model.trainable_variables)
+    optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
     if step % 3 == 2:
         checkpoint.save(step + 1)
 checkpoint.wait()
