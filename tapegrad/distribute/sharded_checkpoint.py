@@ -14,6 +14,7 @@ import re
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,13 @@ class ShardedCheckpoint:
                 number = json.loads(self_and_others(json.dumps(number))[0])
         if number is None:
             return None
-        saved = _Saved(self._place(number))
         variables = self._variables()
-        saved.check(variables)
-        for name, (variable, weight) in variables.items():
-            value = saved.read(name)
-            variable.assign(value if weight is None else weight.cut(value), read_value=False)
+        with ExitStack() as opened:
+            saved = _Saved(self._place(number), opened)
+            saved.check(variables)
+            for name, (variable, weight) in variables.items():
+                value = saved.read(name)
+                variable.assign(value if weight is None else weight.cut(value), read_value=False)
         return number
 
     def _place(self, number: int) -> Path:
@@ -208,15 +210,15 @@ def _record(weight: ShardedWeight | None) -> Any:
 class _Saved:
     """The files of a checkpoint, read one variable at a time."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, opened: ExitStack) -> None:
         try:
             manifest = json.loads((place / MANIFEST).read_text())
         except FileNotFoundError:
             raise ArgumentError(f"{str(place)!r} is no complete checkpoint.") from None
         self._place = place
-        self._files = [TensorFile(place / name) for name in manifest["files"]]
         self._parts: dict[str, dict[int, tuple[TensorFile, Any]]] = {}
-        for file in self._files:
+        for file_name in manifest["files"]:
+            file = opened.enter_context(TensorFile(place / file_name))
             for name, record in json.loads(file.metadata["parts"]).items():
                 number = 0 if record is None else record["part"]
                 self._parts.setdefault(name, {})[number] = file, record

@@ -16,7 +16,7 @@ weights = [tf.Variable(rng.normal(size=shape).astype("float32")) for shape in ((
 optimizer = tf.optimizers.Adam(0.01)
 
 
-@tf.function
+@tf.function(wait=True)
 def gradients(inputs, targets):
     with tf.GradientTape() as tape:
         error = tf.tanh(inputs @ weights[0]) @ weights[1] - targets

@@ -1,19 +1,20 @@
 """Train with checkpoints from where an earlier run was killed, and write the final weights.
 
-Arguments: the folder, the file for the result, the number of steps, the step before which rank
-1 (or the only one) kills itself, and how the model is sharded.
+Arguments: the folder, the file for the result, the number of steps, the step before which the last
+rank kills itself, the seconds that it waits before, and how the model is sharded.
 """
 
 import os
 import signal
 import sys
+import time
 
 import numpy as np
 
 import tapegrad as tf
 from tapegrad import distribute, keras
 
-folder, target, steps, killed, mode = sys.argv[1:]
+folder, target, steps, killed, delay, mode = sys.argv[1:]
 distribute.init(timeout=30)
 rank, size = distribute.rank(), distribute.size()
 ROWS, SHARDS = 24, 6
@@ -29,6 +30,7 @@ if mode == "states":
     distribute.shard_states(optimizer)
 
 
+@tf.function(wait=True)
 def gradients(inputs, targets):
     with tf.GradientTape() as tape:
         error = model(inputs, training=True) - targets
@@ -40,6 +42,7 @@ checkpoint = distribute.ShardedCheckpoint(folder, keep=2, model=model, optimizer
 start = checkpoint.restore() or 0
 for step in range(start, int(steps)):
     if step == int(killed) and rank == size - 1:
+        time.sleep(float(delay))  # a thread may be writing a checkpoint
         os.kill(os.getpid(), signal.SIGKILL)
     total = distribute.sum_over_shards(gradients, [x, y], SHARDS)
     pairs = zip(total, model.trainable_variables)
