@@ -7,8 +7,6 @@ from typing import Any
 from keras.src import backend
 from keras.src.layers.layer import Layer
 
-import tapegrad as tg
-
 
 def exported_layer(usual: Any) -> Any:
     """Return a subclass of Keras' layer that loads by tapegrad."""

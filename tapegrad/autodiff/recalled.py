@@ -37,9 +37,7 @@ class StandIn:
 _marked: WeakSet[Node] = WeakSet()
 
 
-def forget_saved(
-    nodes: Iterable[Node | None], after: int, stand_in: Callable[[Any], Any]
-) -> None:
+def forget_saved(nodes: Iterable[Node | None], after: int, stand_in: Callable[[Any], Any]) -> None:
     """Replace saved values of nodes, and of those before them, that are newer than `after`.
 
     `stand_in` returns what to keep for a saved value, which may be the value itself.

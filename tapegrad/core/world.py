@@ -9,7 +9,6 @@ from tapegrad.core.backend.communication import Alone, Communicator, World
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.errors import ArgumentTypeError
 
-
 Group = tuple[int, ...] | None
 """The ranks of some of the processes, in order; None for all of them."""
 

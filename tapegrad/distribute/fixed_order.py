@@ -58,7 +58,7 @@ def same_bits(shards: int) -> Iterator[None]:
     >>> with same_bits(shards=8):
     ...     pass  # model.fit(x, y)
     """
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
+    if type(shards) is not int or shards < 1:
         raise ArgumentError(f"shards must be a number of parts from 1. Got {shards!r}.")
     with using_fixed_shards(shards):
         yield

@@ -57,7 +57,9 @@ def run(command: Sequence[str], count: int, prefixes: bool = True) -> int:
         for rank in range(count)
     ]
     streams = [
-        threading.Thread(target=_copy, args=(source, target, f"[{rank}] " if prefixes else ""), daemon=True)
+        threading.Thread(
+            target=_copy, args=(source, target, f"[{rank}] " if prefixes else ""), daemon=True
+        )
         for rank, process in enumerate(processes)
         for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
     ]

@@ -59,7 +59,7 @@ class ShardedCheckpoint:
             raise ArgumentError(
                 "ShardedCheckpoint needs objects by name, such as model=model, optimizer=optimizer."
             )
-        if not isinstance(keep, int) or keep < 1:
+        if type(keep) is not int or keep < 1:
             raise ArgumentError(f"keep must be a number of checkpoints from 1. Got {keep!r}.")
         self.folder, self.keep = Path(folder), keep
         self._objects = objects

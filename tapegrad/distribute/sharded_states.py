@@ -52,7 +52,8 @@ def shard_states(optimizer: Any) -> Any:
             "Call shard_states right after the optimizer is made."
         )
     optimizer._parts = {}
-    optimizer.__class__ = _with_sharded_states(type(optimizer))
+    kind: Any = type(optimizer)
+    optimizer.__class__ = _with_sharded_states(kind)
     return optimizer
 
 

@@ -62,7 +62,7 @@ class Optimizer(Observed):
     _replicas = 1
     """How many replicas the strategy had in whose scope the optimizer was made."""
     by_element = True
-    """Whether the step of an element depends on that element alone, so that parts may be updated."""
+    """Whether the step of an element reads no other element, so that parts may be updated."""
     unobserved = frozenset({"_plan", "_slots", "_known", "_averages"})
     assigned_on_change = frozenset({"_words_without_decay", "_without_decay"})
     _by_number: tuple[str, ...] = ("_slots", "_averages", "_known", "_without_decay")

@@ -65,4 +65,5 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(json.dumps(kill_and_resume(options.kills, 6 * options.kills, [2, 3, 1], options.seed)))
+    record = kill_and_resume(options.kills, 6 * options.kills, [2, 3, 1], options.seed)
+    sys.stdout.write(f"{json.dumps(record)}\n")

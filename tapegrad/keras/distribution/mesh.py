@@ -32,7 +32,9 @@ class DeviceMesh:
     ((1, 1), ['batch', 'model'], (0,))
     """
 
-    def __init__(self, shape: Sequence[int], axis_names: Sequence[str], devices: Any = None) -> None:
+    def __init__(
+        self, shape: Sequence[int], axis_names: Sequence[str], devices: Any = None
+    ) -> None:
         if not shape or len(shape) != len(axis_names):
             raise ArgumentError(
                 f"A DeviceMesh needs one name per axis. Got shape {tuple(shape)!r} and names "

@@ -65,7 +65,9 @@ class View:
     def __call__(self, array: np.ndarray) -> np.ndarray:
         """Return the view of the memory behind another array."""
         dtype, shape, strides, offset = self._known
-        return np.ndarray(shape, dtype, _root(array).reshape(-1).view(np.uint8).data, offset, strides)
+        return np.ndarray(
+            shape, dtype, _root(array).reshape(-1).view(np.uint8).data, offset, strides
+        )
 
 
 def _root(array: Any) -> Any:

@@ -17,8 +17,8 @@ from tapegrad.keras.metrics.reduction import Mean
 from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.compiled import CompiledLoss, CompiledMetrics
 from tapegrad.keras.models.replicated import replicas_of, share_of
-from tapegrad.ops.collective.replicas import fixed_shards
 from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
+from tapegrad.ops.collective.replicas import fixed_shards
 
 Logs = dict[str, Any]
 

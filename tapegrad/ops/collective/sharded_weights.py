@@ -66,7 +66,9 @@ class ShardedWeight:
         if self.whole is not None:
             return self.whole
         # Fewer bytes travel in half precision.
-        part = as_operand(variable if dtype in (None, variable.dtype.name) else cast(variable, dtype))
+        part = as_operand(
+            variable if dtype in (None, variable.dtype.name) else cast(variable, dtype)
+        )
         whole = self.gather(part)
         if self.is_kept:
             self.part, self.whole = part, whole

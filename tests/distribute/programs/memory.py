@@ -42,3 +42,4 @@ run()
 peak = tracemalloc.get_traced_memory()[1] - others
 whole = 4 * 4 * LAYERS * WIDTH * WIDTH  # float32: weights, gradients and two slots of Adam
 print(f"peak {peak / whole:.3f} of the memory of one process, held {arrays / whole:.3f}")
+print("done", distribute.rank(), flush=True)

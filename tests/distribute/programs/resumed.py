@@ -22,9 +22,7 @@ rng = np.random.default_rng(0)
 x = tf.constant(rng.normal(size=(ROWS, 8)).astype("float32"))
 y = tf.constant(rng.normal(size=(ROWS, 2)).astype("float32"))
 tf.random.set_seed(0)
-model = keras.Sequential(
-    [keras.Input((8,)), keras.layers.Dense(40, "tanh"), keras.layers.Dense(2)]
-)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(40, "tanh"), keras.layers.Dense(2)])
 optimizer = keras.optimizers.Adam(0.01)
 if mode == "states":
     distribute.shard_states(optimizer)

@@ -83,6 +83,7 @@ for name, make in OPTIMIZERS.items():
     held = sum(int(np.prod(v.shape)) for v in optimizer.variables)
     assert held < 2.1 * model.count_params() / size, held
 
+
 # The same by `fit`, which divides the batches itself.
 def fitted(model):
     model.compile(keras.optimizers.Adam(0.01), "mse")
