@@ -7,6 +7,8 @@ from typing import Any
 from keras.src import backend
 from keras.src.layers.layer import Layer
 
+from tapegrad import saved_model
+
 
 def exported_layer(usual: Any) -> Any:
     """Return a subclass of Keras' layer that loads by tapegrad."""
