@@ -52,14 +52,19 @@ def main(count: int, as_json: bool) -> int:
         for finding in _findings():
             found.append(finding)
             if current_world().rank == 0 and not as_json:
-                print(f"{finding.state:8}{finding.check:28}{finding.message}", flush=True)
+                _say(f"{finding.state:8}{finding.check:28}{finding.message}")
     except TapegradError as error:
         if current_world().rank == 0:
-            print(f"failed  {error}", flush=True)
+            _say(f"failed  {error}")
         return 1
     if as_json and current_world().rank == 0:
-        print(json.dumps([finding.as_dict() for finding in found], indent=2), flush=True)
+        _say(json.dumps([finding.as_dict() for finding in found], indent=2))
     return 1 if any(finding.state == "failed" for finding in found) else 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _findings() -> Iterator[Finding]:

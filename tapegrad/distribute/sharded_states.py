@@ -32,8 +32,8 @@ def shard_states(optimizer: Any) -> Any:
     """Let each process keep 1/N of the state of an optimizer, and return the optimizer.
 
     Call it before the first step. `apply_gradients` then takes the gradients of this process, adds
-    those of all processes, and updates the whole variables. With `skip_gradients_aggregation` it takes
-    gradients that are the same in all processes.
+    those of all processes, and updates the whole variables. With
+    `skip_gradients_aggregation` it takes gradients that are the same in all processes.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])

@@ -200,7 +200,8 @@ def set_distribution(value: Distribution | None) -> None:
     """
     if value is not None and not isinstance(value, Distribution):
         raise ArgumentError(
-            f"set_distribution takes DataParallel, ModelParallel or None. Got {type(value).__name__}."
+            "set_distribution takes DataParallel, ModelParallel or None. "
+            f"Got {type(value).__name__}."
         )
     _State.current = value
     if value is None:
