@@ -164,7 +164,18 @@ def _default_device_line(status: dict[str, str]) -> str:
 
 
 def _doctor(argv: Sequence[str]) -> int:
-    options = _command_parser("doctor").parse_args(argv)
+    parser = _command_parser("doctor")
+    parser.add_argument(
+        "--distributed", action="store_true", help="check the processes that a launcher has started"
+    )
+    parser.add_argument(
+        "-n", type=int, default=2, metavar="COUNT", help="how many to start without a launcher"
+    )
+    options = parser.parse_args(argv)
+    if options.distributed:
+        from tapegrad.commands.doctor_distributed import main as check_processes  # as below
+
+        return check_processes(options.n, options.json)
     from tapegrad.commands.doctor import checked, findings  # imports most of the package
 
     found = []
@@ -218,7 +229,12 @@ COMMANDS: dict[str, Command] = {
         "Check in seconds that this installation computes what it should, on every device. "
         "The exit status is 1 if a check failed.",
         _doctor,
-        ("tapegrad doctor", "tapegrad doctor --json"),
+        (
+            "tapegrad doctor",
+            "tapegrad doctor --json",
+            "tapegrad doctor --distributed -n 4",
+            "mpiexec -n 4 tapegrad doctor --distributed",
+        ),
     ),
     "demo": Command("Train a classifier of handwritten digits with a GradientTape.", _demo),
     "bench": Command("Time training steps on each device, next to other libraries.", _bench),

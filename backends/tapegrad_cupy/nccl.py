@@ -7,6 +7,7 @@ fails, the control channel ends this one.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
@@ -48,16 +49,20 @@ class Nccl:
 
 
 class NcclCommunicator:
-    """Collective calls of all processes of a world, each with one GPU."""
+    """Collective calls of all processes of a world, or of a group of them, each with one GPU."""
 
-    def __init__(self, world: World, nccl: Any) -> None:
+    def __init__(self, world: World, nccl: Any, group: tuple[int, ...] | None = None) -> None:
         self._world = world
         self._nccl = nccl
         self._peers: Peers = world.peers  # type: ignore[assignment]  # worlds of several have it
-        if world.rank == 0:
-            self._peers.publish("nccl", json.dumps(nccl.get_unique_id()))
-        identifier = tuple(json.loads(self._peers.look_up("nccl")))
-        self._comm = nccl.NcclCommunicator(world.size, identifier, world.rank)
+        self._is_group = group is not None
+        ranks = group or tuple(range(world.size))
+        self._size, place = len(ranks), ranks.index(world.rank)
+        key = f"nccl {group}"
+        if place == 0:
+            self._peers.publish(key, json.dumps(nccl.get_unique_id()))
+        identifier = tuple(json.loads(self._peers.look_up(key)))
+        self._comm = nccl.NcclCommunicator(self._size, identifier, place)
         self._ops = {"sum": nccl.NCCL_SUM, "max": nccl.NCCL_MAX, "min": nccl.NCCL_MIN}
 
     def all_reduce(self, x: Any, op: str) -> Any:
@@ -76,7 +81,7 @@ class NcclCommunicator:
         return result
 
     def all_gather(self, x: Any) -> Any:
-        given, result = _contiguous(x), _empty((self._world.size, *x.shape), x)
+        given, result = _contiguous(x), _empty((self._size, *x.shape), x)
         self._note("all_gather", x)
         bytes_ = self._nccl.NCCL_INT8
         self._comm.allGather(_at(given), _at(result), given.nbytes, bytes_, _stream())
@@ -92,9 +97,9 @@ class NcclCommunicator:
     def all_to_all(self, x: Any) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
         self._note("all_to_all", x)
-        row, bytes_ = given.nbytes // self._world.size, self._nccl.NCCL_INT8
+        row, bytes_ = given.nbytes // self._size, self._nccl.NCCL_INT8
         self._nccl.groupStart()
-        for peer in range(self._world.size):
+        for peer in range(self._size):
             self._comm.send(_at(given) + peer * row, row, bytes_, peer, _stream())
             self._comm.recv(_at(result) + peer * row, row, bytes_, peer, _stream())
         self._nccl.groupEnd()
@@ -115,13 +120,16 @@ class NcclCommunicator:
         self.all_reduce(cupy.zeros(1, "float32"), "sum")
         cupy.cuda.get_current_stream().synchronize()
 
+    def group(self, ranks: Sequence[int]) -> NcclCommunicator:
+        return NcclCommunicator(self._world, self._nccl, tuple(ranks))
+
     def close(self) -> None:
         cupy.cuda.Device().synchronize()
         self._comm.destroy()
 
     def _note(self, call: str, x: Any) -> None:
         """Let the processes compare their calls; raise if one of them has failed."""
-        self._peers.begin(f"{call} {x.dtype.name}{list(x.shape)}")
+        self._peers.begin(None if self._is_group else f"{call} {x.dtype.name}{list(x.shape)}")
         self._peers.end()
 
     def _kind(self, x: Any, op: str) -> tuple[int, int]:

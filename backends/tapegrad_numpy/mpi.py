@@ -29,7 +29,8 @@ class Mpi:
     """Communication of NumPy arrays; a capability of the backend."""
 
     def connect(self, world: World) -> MpiCommunicator:
-        return MpiCommunicator(world, _import_mpi(world))
+        mpi = _import_mpi(world)
+        return MpiCommunicator(world, mpi, mpi.COMM_WORLD.Dup())
 
 
 def _import_mpi(world: World) -> Any:
@@ -53,12 +54,13 @@ def _import_mpi(world: World) -> Any:
 
 
 class MpiCommunicator:
-    """Collective calls of all processes of a world."""
+    """Collective calls of all processes of a world, or of a group of them."""
 
-    def __init__(self, world: World, mpi: Any) -> None:
+    def __init__(self, world: World, mpi: Any, comm: Any, is_group: bool = False) -> None:
         self._mpi = mpi
         self._world = world
-        self._comm = mpi.COMM_WORLD.Dup()
+        self._comm = comm
+        self._is_group = is_group
         self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
         self._abandoned: list[Any] = []
         """Buffers of calls that did not end: MPI may still write to them."""
@@ -79,7 +81,7 @@ class MpiCommunicator:
 
     def all_gather(self, x: Any) -> Any:
         given = _contiguous(x)
-        result = np.empty((self._world.size, *given.shape), given.dtype)
+        result = np.empty((self._comm.Get_size(), *given.shape), given.dtype)
         request = self._comm.Iallgather(_bytes(given), _bytes(result))
         self._finish("all_gather", x, [request], given, result)
         return result
@@ -111,18 +113,26 @@ class MpiCommunicator:
     def barrier(self) -> None:
         self._finish("barrier", None, [self._comm.Ibarrier()])
 
+    def group(self, ranks: Sequence[int]) -> MpiCommunicator:
+        members = self._comm.Get_group().Incl(ranks)
+        return MpiCommunicator(self._world, self._mpi, self._comm.Create_group(members), True)
+
     def close(self) -> None:
         self._comm.Free()
+        if self._is_group:
+            return
         # Now, because the control channel, which MPI may need for it, ends with the interpreter.
         self._mpi.Finalize()
 
     def _finish(self, call: str | None, x: Any, requests: Sequence[Any], *buffers: Any) -> None:
         """Wait until requests are done, or raise if a process fails meanwhile.
 
-        Calls of all processes have a name, so that the processes can compare them.
+        Calls of all processes have a name, so that the processes can compare them. Those of a group
+        have none.
         """
         peers: Peers = self._world.peers  # type: ignore[assignment]  # worlds of several have it
-        peers.begin(None if call is None else call + _described(x))
+        is_compared = call is not None and not self._is_group
+        peers.begin(f"{call}{_described(x)}" if is_compared else None)
         tests, nap = 0, 2e-5
         try:
             while not self._mpi.Request.Testall(requests):

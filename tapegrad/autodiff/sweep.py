@@ -14,6 +14,7 @@ from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.checked_sweep import CheckingAccelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
+from tapegrad.autodiff.recalled import with_recalled
 from tapegrad.autodiff.reported import reported_sweep
 from tapegrad.core.event_log import LOGS
 from tapegrad.core.number_checks import is_checking_numbers
@@ -60,7 +61,7 @@ class Sweep:
         if not cotangents:
             return
         plan = self._plan
-        accelerator = make_accelerator(plan, cotangents, on_tensors)
+        accelerator = with_recalled(make_accelerator(plan, cotangents, on_tensors))
         if is_checking_numbers():
             accelerator = CheckingAccelerator(accelerator)
         pull_back, accumulate = accelerator.pull_back, accelerator.accumulate

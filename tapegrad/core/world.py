@@ -9,6 +9,9 @@ from tapegrad.core.backend.communication import Alone, Communicator, World
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.errors import ArgumentTypeError
 
+Group = tuple[int, ...] | None
+"""The ranks of some of the processes, in order; None for all of them."""
+
 
 class _State:
     """The world, and its communicators by the name of their backend."""
@@ -17,6 +20,7 @@ class _State:
         self.world = world
         self.alone = Alone()
         self.communicators: dict[str, Communicator] = {}
+        self.groups: dict[tuple[type, Group], Communicator] = {}
 
 
 _state = _State(World())
@@ -61,7 +65,45 @@ def communicator_of(array_type: type) -> Communicator:
     return found
 
 
+def group_communicator(array_type: type, group: Group) -> Communicator:
+    """Return the communicator of a group that this process belongs to.
+
+    >>> import numpy as np
+    >>> type(group_communicator(np.ndarray, None)).__name__
+    'Alone'
+    """
+    if group is None:
+        return communicator_of(array_type)
+    if len(group) == 1:
+        return _state.alone
+    groups, key = _state.groups, (array_type, group)
+    if key not in groups:
+        groups[key] = communicator_of(array_type).group(group)
+    return groups[key]
+
+
+def size_of(group: Group) -> int:
+    """Return the number of processes of a group.
+
+    >>> size_of((0, 2)), size_of(None)
+    (2, 1)
+    """
+    return current_world().size if group is None else len(group)
+
+
+def rank_in(group: Group) -> int:
+    """Return the position of this process in a group.
+
+    >>> rank_in(None)
+    0
+    """
+    rank = current_world().rank
+    return rank if group is None else group.index(rank)
+
+
 def close_communicators() -> None:
     """Release the communicators at the end of all processes."""
+    while _state.groups:
+        _state.groups.popitem()[1].close()
     while _state.communicators:
         _state.communicators.popitem()[1].close()

@@ -20,8 +20,11 @@ from tapegrad.distribute.communication import (
     ReductionToOneDevice,
     RunOptions,
 )
-from tapegrad.distribute.fixed_order import sum_over_shards
+from tapegrad.distribute.fixed_order import same_bits, sum_over_shards
+from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
+from tapegrad.distribute.sharded_checkpoint import ShardedCheckpoint
+from tapegrad.distribute.sharded_states import shard_states
 from tapegrad.distribute.strategy import (
     InputContext,
     MirroredStrategy,
@@ -48,11 +51,13 @@ from tapegrad.ops.collective.functions import (
 __all__ = [
     "CrossDeviceOps", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
     "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
-    "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions", "Strategy",
+    "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
+    "ShardedCheckpoint", "Strategy",
     "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
-    "experimental", "get_replica_context", "get_strategy", "has_strategy",
-    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter", "send",
-    "size", "sum_over_shards",
+    "experimental", "fully_shard", "get_replica_context", "get_strategy", "has_strategy",
+    "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter",
+    "same_bits", "send",
+    "shard_states", "size", "sum_over_shards", "whole_weights",
 ]  # fmt: skip
 
 

@@ -7,7 +7,8 @@ it is, and the results are added in a fixed tree over the numbers of the shards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tapegrad.core.primitive.operand import as_operand
@@ -16,6 +17,7 @@ from tapegrad.core.world import current_world
 from tapegrad.distribute.datasets import part_of
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.collective.functions import all_gather
+from tapegrad.ops.collective.replicas import using_fixed_shards
 from tapegrad.ops.shape.joining import stack, unstack
 
 
@@ -25,27 +27,63 @@ def sum_over_shards(fn: Callable[..., Any], batch: Sequence[Any], shards: int) -
     `batch` are tensors of equal length, the same in all processes. Shard `i` has the `i`-th part of
     their rows. `fn` returns tensors whose shapes do not depend on the shard, such as a loss and
     gradients; a recorded function is best. Every process calls it for its part of the shards, and
-    all processes get the sum. The number of shards must not be smaller than that of processes.
+    all processes get the sum.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([1.0, 2.0, 3.0, 4.0])
     >>> float(sum_over_shards(lambda part: tapegrad.reduce_sum(part * part), [x], shards=4))
     30.0
     """
-    world = current_world()
     tensors = [as_operand(tensor) for tensor in batch]
     rows = {int(tensor.shape[0]) for tensor in tensors}
-    if len(rows) != 1 or min(rows) < shards or shards < world.size:
+    if len(rows) != 1 or min(rows) < shards:
         raise ArgumentError(
-            "sum_over_shards needs tensors of one length, at least one row per shard and one shard "
-            f"per process. Got lengths {sorted(rows)}, {shards} shards and {world.size} processes."
+            "sum_over_shards needs tensors of one length and at least one row per shard. "
+            f"Got lengths {sorted(rows)} and {shards} shards."
         )
-    most = -(-shards // world.size)  # a process that has fewer repeats its last shard
     found = []
-    for number in range(world.rank * most, (world.rank + 1) * most):
+    for number in own_shards(shards):
         first, end = part_of(min(rows), min(number, shards - 1), shards)
         found.append(fn(*[tensor[first:end] for tensor in tensors]))
-    flat = [nest.flatten(result) for result in found]
+    return sum_in_order(found, shards)
+
+
+@contextmanager
+def same_bits(shards: int) -> Iterator[None]:
+    """Let `fit` reach the same bits of all weights on any number of processes, inside the block.
+
+    Every batch is cut into `shards` parts whose gradients are added in a fixed order. Losses,
+    metrics and moving averages may still differ in their last bits.
+
+    >>> with same_bits(shards=8):
+    ...     pass  # model.fit(x, y)
+    """
+    if type(shards) is not int or shards < 1:
+        raise ArgumentError(f"shards must be a number of parts from 1. Got {shards!r}.")
+    with using_fixed_shards(shards):
+        yield
+
+
+def own_shards(shards: int) -> range:
+    """Return the numbers of the shards that this process computes.
+
+    All processes compute equally many. Numbers from `shards` on stand for the last shard once more.
+
+    >>> list(own_shards(3))
+    [0, 1, 2]
+    """
+    world = current_world()
+    most = -(-shards // world.size)
+    return range(world.rank * most, (world.rank + 1) * most)
+
+
+def sum_in_order(found: Sequence[Any], shards: int) -> Any:
+    """Return the sum of the structures of all shards, of which `found` are those of this process.
+
+    >>> float(sum_in_order([1.0, 2.0, 3.0], 3))
+    6.0
+    """
+    flat = [[as_operand(one) for one in nest.flatten(result)] for result in found]
     totals = [_tree_sum(_of_all(parts, shards)) for parts in zip(*flat)]
     return nest.pack_sequence_as(found[0], totals)
 

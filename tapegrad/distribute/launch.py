@@ -50,8 +50,11 @@ def main(argv: Sequence[str]) -> int:
     return status
 
 
-def run(command: Sequence[str], count: int) -> int:
-    """Run a command in `count` processes and return the exit status of the first failure, or 0."""
+def run(command: Sequence[str], count: int, prefixes: bool = True) -> int:
+    """Run a command in `count` processes and return the exit status of the first failure, or 0.
+
+    With `prefixes`, lines of output get the rank in front.
+    """
     hub = Hub(count)
     port = hub.start("127.0.0.1")
     processes = [
@@ -64,7 +67,9 @@ def run(command: Sequence[str], count: int) -> int:
         for rank in range(count)
     ]
     streams = [
-        threading.Thread(target=_copy, args=(source, target, rank), daemon=True)
+        threading.Thread(
+            target=_copy, args=(source, target, f"[{rank}] " if prefixes else ""), daemon=True
+        )
         for rank, process in enumerate(processes)
         for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
     ]
@@ -87,11 +92,11 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
     return {**os.environ, **{name: str(value) for name, value in numbers.items()}, **more}
 
 
-def _copy(source: IO[bytes], target: IO[str], rank: int) -> None:
-    """Copy lines with the rank in front, each in one piece."""
+def _copy(source: IO[bytes], target: IO[str], prefix: str) -> None:
+    """Copy lines with a prefix, each in one piece."""
     with source:
         for line in source:
-            target.write(f"[{rank}] {line.decode(errors='replace').rstrip()}\n")
+            target.write(f"{prefix}{line.decode(errors='replace').rstrip()}\n")
             target.flush()
 
 

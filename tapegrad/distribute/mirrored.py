@@ -41,13 +41,20 @@ class Mirrored:
         new = [variable for variable in live_variables() if variable.number > self._last]
         if not new and not always:
             return
-        described = self_and_others(json.dumps([_described(variable) for variable in new]))
-        _compare([json.loads(text) for text in described])
-        for variable in new:
-            if variable.dtype.is_floating:
-                variable.assign(broadcast(variable))
+        equalize_models(new)
         if new:
             self._last = new[-1].number
+
+
+def equalize_models(variables: Sequence[Variable]) -> None:
+    """Compare the variables of all processes, and give all of them the values of rank 0."""
+    if current_world().size == 1:
+        return
+    described = self_and_others(json.dumps([_described(variable) for variable in variables]))
+    _compare([json.loads(text) for text in described])
+    for variable in variables:
+        if variable.dtype.is_floating:
+            variable.assign(broadcast(variable))
 
 
 def self_and_others(text: str) -> list[str]:
@@ -70,7 +77,7 @@ def _compare(described: Sequence[Sequence[str]]) -> None:
         for place, (here, there) in enumerate(itertools.zip_longest(first, other)):
             if here != there:
                 raise ArgumentError(
-                    f"The processes have made different variables in the scope of the strategy. "
+                    f"The processes have made different variables. "
                     f"Variable {place} of rank 0 is {here or 'missing'}, that of rank {rank} is "
                     f"{there or 'missing'}. All processes must make the same model."
                 )

@@ -17,6 +17,7 @@ from tapegrad.keras import (
     config,
     constraints,
     datasets,
+    distribution,
     initializers,
     layers,
     losses,
@@ -54,9 +55,9 @@ __all__ = [
     "DTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric",
     "Model", "Operation", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__",
     "activations", "backend", "callbacks", "clear_session", "config", "constraints", "datasets",
-    "device", "initializers", "layers", "losses", "metrics", "mixed_precision", "models",
-    "name_scope", "ops", "optimizers", "preprocessing", "random", "regularizers", "saving", "tree",
-    "utils", "version",
+    "device", "distribution", "initializers", "layers", "losses", "metrics", "mixed_precision",
+    "models", "name_scope", "ops", "optimizers", "preprocessing", "random", "regularizers",
+    "saving", "tree", "utils", "version",
 ]  # fmt: skip
 
 

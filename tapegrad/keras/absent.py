@@ -18,7 +18,6 @@ _AUGMENTATIONS = (
 _SENTENCES: dict[str, dict[str, str]] = {
     "keras": {
         "applications": _REAL,
-        "distribution": f"Training on several devices is not supported. {_REAL}",
         "quantizers": f"Quantization is not supported. {_REAL}",
         "export": "Use keras.Model.export, or tapegrad.saved_model.save for several functions.",
         "StatelessScope": (

@@ -33,9 +33,11 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.collective.replicas import replicas_in_sync
+from tapegrad.ops.collective.sharded_weights import any_sharded
 from tapegrad.ops.indexing.sparse_rows import merged
 from tapegrad.ops.nn import clipping
 from tapegrad.optimizers.pairs import checked_pairs, summed_pairs
+from tapegrad.optimizers.sharded_pairs import clipped_together
 from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
@@ -59,6 +61,8 @@ class Optimizer(Observed):
     _needed = "update()"
     _replicas = 1
     """How many replicas the strategy had in whose scope the optimizer was made."""
+    by_element = True
+    """Whether the step of an element reads no other element, so that parts may be updated."""
     unobserved = frozenset({"_plan", "_slots", "_known", "_averages"})
     assigned_on_change = frozenset({"_words_without_decay", "_without_decay"})
     _by_number: tuple[str, ...] = ("_slots", "_averages", "_known", "_without_decay")
@@ -217,6 +221,8 @@ class Optimizer(Observed):
             if pairs:
                 if not skip_gradients_aggregation and max(self._replicas, replicas_in_sync()) > 1:
                     pairs = summed_pairs(pairs)
+                if any_sharded():
+                    pairs = clipped_together(self, pairs)
                 self._apply(pairs)
         return self.iterations
 

@@ -19,6 +19,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.collective.replicas import sum_over_processes
+from tapegrad.ops.collective.sharded_weights import is_summed
 
 _PAIR = (tuple, list)
 
@@ -109,6 +110,13 @@ def _cast(gradient: Any, dtype: Any) -> Any:
 
 
 def summed_pairs(pairs: Sequence[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
-    """Return the pairs with gradients that are added over all processes; they become dense."""
-    gradients = sum_over_processes([as_operand(gradient) for gradient, _ in pairs])
-    return [(total, variable) for total, (_, variable) in zip(gradients, pairs)]
+    """Return the pairs with gradients that are added over all processes; they become dense.
+
+    The tape has already added those of sharded weights.
+    """
+    found = [*pairs]
+    places = [k for k, (_, variable) in enumerate(pairs) if not is_summed(variable)]
+    totals = sum_over_processes([as_operand(pairs[k][0]) for k in places])
+    for k, total in zip(places, totals):
+        found[k] = total, pairs[k][1]
+    return found

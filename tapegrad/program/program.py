@@ -44,6 +44,7 @@ from tapegrad.program.emit.graph_parts import (
     refused_step,
     uncaptured_first,
 )
+from tapegrad.program.emit.late_gathers import with_late_gathers
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
@@ -290,7 +291,8 @@ def _steps(
     for _ in range(ATTEMPTS):
         if compiler is None:
             break
-        ordered = uncaptured_first(_fused(graph, compiler, refused | uncaptured, cheap), uncaptured)
+        steps = _fused(graph, compiler, refused | uncaptured, cheap)
+        ordered = with_late_gathers(uncaptured_first(steps, uncaptured))
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = _compiled_once(compiler, loops)
         failed = [step for step, run in zip(loops, runs) if run is None]

@@ -6,6 +6,7 @@ that implements `Communication` makes one communicator per world, such as one on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,6 +81,9 @@ class Communicator(Protocol):
     def barrier(self) -> None:
         """Wait until all processes have called it."""
 
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        """Return a communicator of some of the processes, which all call this; it has this one."""
+
     def close(self) -> None:
         """Release the communicator at the end of all processes."""
 
@@ -122,6 +126,9 @@ class Alone:
 
     def barrier(self) -> None:
         """Return at once: there is no other process."""
+
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        return self
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

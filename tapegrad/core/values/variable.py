@@ -24,7 +24,7 @@ from tapegrad.core.values.convert import (
     to_tensor,
 )
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.core.values.shared import private_array
+from tapegrad.core.values.shared import copy_of, private_array
 from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
 
@@ -153,6 +153,12 @@ class Variable(HasArray):
         if len(followers) != len(stack.tokens):
             node.tokens = tuple([recorder.token for recorder in followers])
         return node if followers else None
+
+    def become(self, value: Tensor) -> None:
+        """Take a value of any shape, e.g. a part of the old one that this process is to hold."""
+        self.array = copy_of(value.array)  # a view would keep the old value alive
+        self._declared_shape = tuple(value.shape)
+        self.forget_leaf()
 
     def forget_leaf(self) -> None:
         """Make a new leaf at the next read, because a recorder began to track this variable."""

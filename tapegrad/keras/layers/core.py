@@ -13,6 +13,7 @@ from tapegrad.keras.layers.weight_rules import ruled_weight, set_rules
 from tapegrad.keras.operation_sizes import check_call
 from tapegrad.keras.symbolic import inferred_outputs, set_operation_layer
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.sharded_weights import is_sharded
 from tapegrad.ops.elementwise.comparison import not_equal
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.products.functions import matmul
@@ -131,8 +132,9 @@ class Embedding(Layer):
             inputs = cast(inputs, "int32")
         # Gather from the variable itself, so that its gradient is sparse (IndexedSlices).
         table = self._in_float32.get("embeddings", None)
-        rows = gather(self.embeddings if table is None else table, inputs)
-        return rows if table is None else cast(rows, self.compute_dtype)
+        if table is None or is_sharded(table):
+            return gather(self.embeddings, inputs)
+        return cast(gather(table, inputs), self.compute_dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return not_equal(inputs, 0) if self.mask_zero else None

@@ -49,6 +49,7 @@ from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.sharded_weights import is_sharded, read_weight
 from tapegrad.sparse.functions import to_dense
 from tapegrad.sparse.tensor import SparseTensor
 
@@ -192,9 +193,10 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
                 variable = self.__dict__["_in_float32"][name]
             except KeyError:
                 raise no_attribute(self, name) from None
-            if self._is_calling and variable.number not in self._kept_as_is:
-                return cast(variable, self.compute_dtype)
-            return variable
+            if not self._is_calling and (current_pass.get() is None or not is_sharded(variable)):
+                return variable
+            is_kept = variable.number in self._kept_as_is
+            return read_weight(variable, None if is_kept else self.compute_dtype)
 
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]

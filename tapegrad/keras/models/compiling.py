@@ -19,6 +19,7 @@ from tapegrad.keras.models.arguments import check_count
 from tapegrad.keras.models.compiled import CompiledLoss, CompiledMetrics
 from tapegrad.keras.models.replicated import replicas_of, share_of
 from tapegrad.keras.optimizers.loss_scale import LossScaleOptimizer
+from tapegrad.ops.collective.replicas import fixed_shards
 
 Logs = dict[str, Any]
 
@@ -162,7 +163,7 @@ class Compiled:
                 "There is no loss to minimize: compile the model with a loss and pass targets, or "
                 "add losses in its layers with add_loss."
             )
-        if training and replicas_of(self.optimizer) > 1:
+        if training and replicas_of(self.optimizer) > 1 and fixed_shards() is None:
             share = self.__dict__["_share"] = share_of(total, x if y_pred is None else y_pred)
             return total * share
         return total

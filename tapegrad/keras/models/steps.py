@@ -15,7 +15,10 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
 from tapegrad.keras.batch_data import pack, unpack
 from tapegrad.keras.models.compiling import Compiled, Logs, flat_logs
+from tapegrad.keras.models.fixed_order import shards_of, sum_in_order
 from tapegrad.keras.models.text_front import has_text
+from tapegrad.ops.collective.replicas import fixed_shards
+from tapegrad.ops.creation import zeros_like
 from tapegrad.program.function_decorator import function
 
 _OVER = object()
@@ -41,6 +44,9 @@ class Steps(Compiled):
 
     def train_step(self, data: Any) -> Logs:
         """Update the weights on a batch; return the metrics."""
+        shards = fixed_shards()
+        if shards is not None:
+            return self._train_in_shards(data, shards)
         x, y, sample_weight = unpack(data)
         with GradientTape() as tape:
             y_pred = self(x, training=True)  # type: ignore[operator]
@@ -53,10 +59,48 @@ class Steps(Compiled):
             self._apply_gradients(tape.gradient(scaled, variables), variables)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
+    def _train_in_shards(self, data: Any, shards: int) -> Logs:
+        """Do the same with gradients that are added in a fixed order, on any number of processes.
+
+        Every shard runs one compiled program: rounding depends on what is compiled together.
+        """
+        run = self._functions.get("shard")
+        if run is None:
+            step = self._shard_gradients
+            run = step if self.run_eagerly else function(step, wait=True)
+            self._functions["shard"] = run
+        logs: Logs = {}
+        found = []
+        for part, share, is_repeated in shards_of(self, data, shards):
+            loss, y_pred, gradients = run(part, share)
+            self.__dict__["_masked"] = None
+            found.append(gradients)
+            if not is_repeated:
+                x, y, sample_weight = unpack(part)
+                self._track(loss, x)
+                logs = self.compute_metrics(x, y, y_pred, sample_weight)
+        total = sum_in_order(found, shards)
+        self._apply_gradients(total, self.trainable_variables, are_sums=True)  # type: ignore[attr-defined]
+        return logs
+
+    def _shard_gradients(self, part: Any, share: Any) -> Any:
+        """Return the loss and the outputs of a shard, and its share of the gradients."""
+        x, y, sample_weight = unpack(part)
+        with GradientTape() as tape:
+            y_pred = self(x, training=True)  # type: ignore[operator]
+            loss = self.compute_loss(x, y, y_pred, sample_weight)
+            scale = getattr(self.optimizer, "scale_loss", None)
+            scaled = (loss if scale is None else scale(loss)) * share
+        variables = self.trainable_variables  # type: ignore[attr-defined]
+        found = tape.gradient(scaled, variables)
+        return loss, y_pred, [zeros_like(v) if g is None else g for g, v in zip(found, variables)]
+
     usual_train_step = train_step
     """The train_step of models that do not override it."""
 
-    def _apply_gradients(self, gradients: list[Any], variables: list[Any]) -> None:
+    def _apply_gradients(
+        self, gradients: list[Any], variables: list[Any], are_sums: bool = False
+    ) -> None:
         """Apply the gradients, and warn once about variables without a gradient."""
         pairs = [(g, v) for g, v in zip(gradients, variables) if g is not None]
         if len(pairs) < len(variables):
@@ -74,7 +118,10 @@ class Steps(Compiled):
                     "gradients and are not updated.",
                     stacklevel=2,
                 )
-        self.optimizer.apply_gradients(pairs)
+        if are_sums:
+            self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
+        else:
+            self.optimizer.apply_gradients(pairs)
 
     def _paths_of(self, variables: Iterable[Any]) -> list[str]:
         """Return the paths of variables, such as 'dense/kernel'."""
@@ -144,7 +191,7 @@ class Steps(Compiled):
         """Return the function that runs a step: recorded, unless the model runs eagerly."""
         if not hasattr(self, "_functions"):
             self._functions = {}
-        key = name, width, self.run_eagerly
+        key = name, width, self.run_eagerly, fixed_shards()
         if key not in self._functions:
             step = getattr(self, name)
 
@@ -156,7 +203,8 @@ class Steps(Compiled):
                     self.__dict__.update(_keeps_masks=False, _masked=None, _last_pass=_OVER)
                 return found if _collects(name) else _checked(found[-1], name)
 
-            self._functions[key] = run if self.run_eagerly else function(run)
+            is_recorded = not self.run_eagerly and not (name == "train_step" and fixed_shards())
+            self._functions[key] = function(run) if is_recorded else run
         return self._functions[key]
 
     def _check_compiled(self, what: str) -> None:

@@ -36,10 +36,12 @@ from tapegrad.keras.models.replicated import (
     average_states,
     equalize,
     own_rows,
+    prepare,
     replicas_of,
 )
 from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
+from tapegrad.ops.collective.replicas import fixed_shards
 from tapegrad.ops.shape.joining import concat
 
 
@@ -142,7 +144,7 @@ class Trainer(Steps):
         left = None if most is None else most - count
         state["_skips_results"] = skips = self._may_skip_results(hooks)
         is_replicated = replicas_of(self.optimizer) > 1
-        divides = is_replicated and not position.is_distributed
+        divides = is_replicated and not position.is_distributed and fixed_shards() is None
         try:
             for group in executions(steps, self.steps_per_execution, left):
                 if divides:
@@ -175,6 +177,7 @@ class Trainer(Steps):
         """Create weights and optimizer state before a step is recorded and callbacks run."""
         if not self.built:
             self._build_on(batch)
+        prepare(self)
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if getattr(optimizer, "_has_own_step", False):
             optimizer._prepare(self.trainable_variables)  # type: ignore[attr-defined]

@@ -30,6 +30,7 @@ class Lamb(TwoMoments, TensorRule):
     """
 
     slots = ("momentum", "velocity")
+    by_element = False
 
     def group_rule(self) -> Rule | None:
         is_own = type(self).step is Lamb.step and type(self).update is TensorRule.update
@@ -57,6 +58,7 @@ class Adafactor(OneLaunch):
     """
 
     slots = ("row", "column", "velocity")
+    by_element = False
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ class Muon(OneLaunch):
     """
 
     slots = ("momentum", "velocity")
+    by_element = False
 
     def __init__(
         self,

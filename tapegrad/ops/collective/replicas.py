@@ -11,12 +11,41 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tapegrad.core.world import current_world
-from tapegrad.ops.collective.primitives import all_reduce_p
+from tapegrad.core.world import Group, current_world, rank_in, size_of
+from tapegrad.ops.collective.parts import sum_over_replicas_p
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.primitives import reshape_p
 
+BUCKET = 25_000_000
+"""The most bytes that one call adds; a larger tensor has a call of its own."""
+
 _replicas: ContextVar[int] = ContextVar("tapegrad_replicas", default=1)
+
+
+class _Settings:
+    """What holds for the whole process."""
+
+    group: Group = None
+    shards: int | None = None
+
+
+def fixed_shards() -> int | None:
+    """Return into how many shards batches are cut for sums in a fixed order, or None.
+
+    >>> fixed_shards() is None
+    True
+    """
+    return _Settings.shards
+
+
+@contextmanager
+def using_fixed_shards(shards: int | None) -> Iterator[None]:
+    """Let models that are trained inside the block add gradients of shards in a fixed order."""
+    before, _Settings.shards = _Settings.shards, shards
+    try:
+        yield
+    finally:
+        _Settings.shards = before
 
 
 def replicas_in_sync() -> int:
@@ -38,30 +67,74 @@ def using_replicas(count: int) -> Iterator[None]:
         _replicas.reset(token)
 
 
+def set_replicas(count: int, group: Group) -> None:
+    """Set the number of replicas from now on, and the processes that are the replicas of this one.
+
+    Other processes compute parts of the same replicas.
+    """
+    _replicas.set(count)
+    _Settings.group = group
+
+
+def replica_group() -> Group:
+    """Return the processes that have the same part of the model and other data.
+
+    >>> replica_group() is None  # all processes
+    True
+    """
+    return _Settings.group
+
+
+def own_replica() -> tuple[int, int]:
+    """Return the number of this replica, and that of all replicas.
+
+    >>> own_replica()
+    (0, 1)
+    """
+    return rank_in(_Settings.group), size_of(_Settings.group)
+
+
 def sum_over_processes(tensors: Sequence[Any]) -> list[Any]:
-    """Return the sums of tensors over all processes, with one call per dtype.
+    """Return the sums of tensors over all replicas, with few calls: tensors travel in buckets.
 
     >>> import tapegrad
     >>> [one.tolist() for one in sum_over_processes([tapegrad.constant([1.0, 2.0])])]
     [[1.0, 2.0]]
     """
     found = [*tensors]
-    if current_world().size == 1:
+    if current_world().size == 1 or own_replica()[1] == 1:
         return found
-    by_dtype: dict[str, list[int]] = {}
+    for places in buckets(tensors):
+        flat = [reshape_p(tensors[p], shape=(math.prod(tensors[p].shape),)) for p in places]
+        total = sum_over_replicas_p(concat(flat, 0), group=_Settings.group)
+        sizes = [math.prod(one.shape) for one in flat]
+        for place, part in zip(places, split(total, sizes, 0)):
+            found[place] = reshape_p(part, shape=tuple(tensors[place].shape))
+    return found
+
+
+def buckets(tensors: Sequence[Any], most: int = BUCKET) -> list[list[int]]:
+    """Return the positions of tensors that travel together: of one dtype, and not too large.
+
+    >>> import tapegrad
+    >>> buckets([tapegrad.zeros([3]), tapegrad.zeros([2], "int32"), tapegrad.zeros([4])])
+    [[0, 2], [1]]
+    """
+    found: list[list[int]] = []
+    latest: dict[str, tuple[list[int], int]] = {}
     for place, tensor in enumerate(tensors):
-        by_dtype.setdefault(str(tensor.dtype), []).append(place)
-    for places in by_dtype.values():
-        shapes = [tuple(tensors[place].shape) for place in places]
-        sizes = [math.prod(shape) for shape in shapes]
-        flat = [reshape_p(tensors[p], shape=(size,)) for p, size in zip(places, sizes)]
-        total = all_reduce_p(concat(flat, 0))
-        for place, shape, part in zip(places, shapes, split(total, sizes, 0)):
-            found[place] = reshape_p(part, shape=shape)
+        dtype = str(tensor.dtype)
+        size = math.prod(tensor.shape) * int(tensor.dtype.size)
+        places, filled = latest.get(dtype, ([], 0))
+        if not places or filled + size > most:
+            places, filled = [], 0
+            found.append(places)
+        places.append(place)
+        latest[dtype] = places, filled + size
     return found
 
 
 def share_of_rows(tensor: Any, rows: int) -> Any:
     """Return which share of the rows of all replicas this one has, as a number like `tensor`."""
     count = tensor * 0 + rows
-    return count / all_reduce_p(count)
+    return count / sum_over_replicas_p(count, group=_Settings.group)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapegrad.ops.collective import functions as collective
+from tapegrad.ops.collective import functions as collective, parts
 from tapegrad.testing.sample import Sample, normal
 
 
 def _same(x: Any) -> Any:
     return x
+
+
+def _flat(x: Any) -> Any:
+    return x.reshape(-1)
+
+
+def _as_2_3(x: Any) -> Any:
+    return x.reshape(2, 3)
 
 
 def _there_and_back(x: Any) -> Any:
@@ -29,5 +37,15 @@ SAMPLES = [
         [normal(2, 3)],
         _same,
     ),
+    Sample("gather_shards", lambda x: parts.gather_shards_p(x, shape=(2, 3)), [normal(6)], _as_2_3),
+    Sample(
+        "scatter_shards", lambda x: parts.scatter_shards_p(x, shape=(2, 3)), [normal(2, 3)], _flat
+    ),
+    Sample("own_shard", parts.own_shard_p, [normal(2, 3)], _flat, differentiable=False),
+    Sample("sum_in_group", parts.sum_in_group_p, [normal(2, 3)], _same),
+    Sample("sum_over_replicas", parts.sum_over_replicas_p, [normal(2, 3)], _same),
+    Sample("copy_to_group", parts.copy_to_group_p, [normal(2, 3)], _same),
+    Sample("join_in_group", lambda x: parts.join_in_group_p(x, axis=-1), [normal(2, 3)], _same),
+    Sample("own_part", lambda x: parts.own_part_p(x, axis=-2), [normal(2, 3)], _same),
     Sample("send-recv", _there_and_back, [normal(2, 3)], _same),
 ]

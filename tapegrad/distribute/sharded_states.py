@@ -1,0 +1,142 @@
+"""Sharded optimizer states (ZeRO-1): each process keeps and updates a part of each variable.
+
+Gradients are added and cut in one call per bucket, the optimizer updates the own part, and the new
+values of all parts are gathered. Models and their variables stay whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.recorder import EMPTY, using_stack
+from tapegrad.core.values.variable import Variable
+from tapegrad.core.world import current_world
+from tapegrad.distribute.process_group import init
+from tapegrad.errors import ArgumentError
+from tapegrad.ops.collective.parts import gather_shards_p, own_shard_p, shard_length
+from tapegrad.ops.collective.primitives import all_gather_p, reduce_scatter_p
+from tapegrad.ops.collective.replicas import buckets
+from tapegrad.ops.collective.sharded_weights import ShardedWeight, is_sharded, set_sharded
+from tapegrad.ops.shape.joining import concat, split
+from tapegrad.ops.shape.padding import pad
+from tapegrad.ops.shape.primitives import reshape_p
+from tapegrad.optimizers.pairs import checked_pairs
+from tapegrad.optimizers.sharded_pairs import check_by_element
+
+
+def shard_states(optimizer: Any) -> Any:
+    """Let each process keep 1/N of the state of an optimizer, and return the optimizer.
+
+    Call it before the first step. `apply_gradients` then takes the gradients of this process, adds
+    those of all processes, and updates the whole variables. With
+    `skip_gradients_aggregation` it takes gradients that are the same in all processes.
+
+    >>> import tapegrad
+    >>> w = tapegrad.Variable([1.0, 2.0])
+    >>> optimizer = shard_states(tapegrad.keras.optimizers.SGD(0.5))
+    >>> step = optimizer.apply_gradients([(tapegrad.constant([1.0, 1.0]), w)])
+    >>> w.numpy().tolist()
+    [0.5, 1.5]
+    """
+    init()
+    check_by_element(optimizer)
+    if optimizer.ema_momentum is not None:
+        raise ArgumentError("shard_states does not support moving averages: use_ema must be False.")
+    if optimizer._known:
+        raise ArgumentError(
+            f"{type(optimizer).__name__} already has state for {len(optimizer._known)} variables. "
+            "Call shard_states right after the optimizer is made."
+        )
+    optimizer._parts = {}
+    kind: Any = type(optimizer)
+    optimizer.__class__ = _with_sharded_states(kind)
+    return optimizer
+
+
+@cache
+def _with_sharded_states(kind: Any) -> type:
+    """Return the class of an optimizer that keeps the state of parts of variables."""
+
+    def build(self: Any, var_list: Iterable[Variable]) -> None:
+        kind.build(self, [_part_of(self, variable) for variable in var_list])
+
+    def apply_gradients(
+        self: Any, grads_and_vars: Any, name: Any = None, skip_gradients_aggregation: bool = False
+    ) -> Any:
+        with using_stack(EMPTY):
+            pairs, _ = checked_pairs(grads_and_vars)
+            whole = [(g, v) for g, v in pairs if not is_sharded(v)]
+            steps = [pair for pair in pairs if is_sharded(pair[1])]
+            groups = buckets([variable for _, variable in whole])
+            for places in groups:
+                chosen = [whole[k] for k in places]
+                steps += _cut_pairs(self, chosen, skip_gradients_aggregation)
+            kind.apply_gradients(self, steps, name, skip_gradients_aggregation=True)
+            for places in groups:
+                _take_over(self, [whole[k][1] for k in places])
+        return self.iterations
+
+    return type(kind.__name__, (kind,), {"build": build, "apply_gradients": apply_gradients})
+
+
+def _part_of(optimizer: Any, variable: Variable) -> Variable:
+    """Return the variable that holds the part of this process."""
+    if is_sharded(variable):
+        return variable
+    part: Variable | None = optimizer._parts.get(variable.number)
+    if part is None:
+        if variable.constraint is not None:
+            raise ArgumentError(
+                f"shard_states cannot update parts of {variable.name!r}, which has a constraint."
+            )
+        part = Variable(own_shard_p(variable.read_value()), name=variable.name.removesuffix(":0"))
+        shape = tuple(variable.shape)
+        set_sharded(part, ShardedWeight(shape, gather_shards_p, {"shape": shape, "group": None}))
+        optimizer._parts[variable.number] = part
+        if variable.number in optimizer._without_decay:
+            optimizer._without_decay[part.number] = None
+    return part
+
+
+def _cut_pairs(
+    optimizer: Any, pairs: Sequence[tuple[Any, Variable]], are_sums: bool
+) -> list[tuple[Any, Variable]]:
+    """Return the own parts of the sums of gradients, with the parts of the variables."""
+    size = current_world().size
+    if are_sums:
+        own = [own_shard_p(as_operand(gradient)) for gradient, _ in pairs]
+    else:
+        lengths = [shard_length(math.prod(v.shape), size) for _, v in pairs]
+        rows = [_as_rows(as_operand(g), length, size) for (g, _), length in zip(pairs, lengths)]
+        own = split(reduce_scatter_p(concat(rows, 1)), lengths, 0)
+    found = []
+    for part_gradient, (_, variable) in zip(own, pairs):
+        part = _part_of(optimizer, variable)
+        value = own_shard_p(variable.read_value())  # the program may have changed it
+        part.assign(value, read_value=False)
+        found.append((part_gradient, part))
+    return found
+
+
+def _as_rows(gradient: Any, length: int, size: int) -> Any:
+    """Return a gradient as one row per process, padded with zeros."""
+    count = math.prod(gradient.shape)
+    flat = reshape_p(gradient, shape=(count,))
+    if length * size != count:
+        flat = pad(flat, [[0, length * size - count]])
+    return reshape_p(flat, shape=(size, length))
+
+
+def _take_over(optimizer: Any, variables: Sequence[Variable]) -> None:
+    """Assign the new values of all parts to whole variables."""
+    parts = [optimizer._parts[variable.number] for variable in variables]
+    rows = all_gather_p(concat([part.read_value() for part in parts], 0))
+    columns = split(rows, [int(part.shape[0]) for part in parts], 1)
+    for variable, column in zip(variables, columns):
+        count, shape = math.prod(variable.shape), tuple(variable.shape)
+        flat = reshape_p(column, shape=(math.prod(column.shape),))
+        variable.assign(reshape_p(flat[:count], shape=shape), read_value=False)

@@ -1,0 +1,150 @@
+"""Primitives of sharded weights and of tensor parallelism, among all processes or a group.
+
+Two conventions meet here. A *shard* is an equal part of the flat elements of a weight: to gather
+the shards has the sum of all cotangents, cut again into shards, as its transpose. This is the
+function of all processes together that primitives.py describes.
+
+In tensor parallelism the processes of a group compute the same values, and each has the gradient
+of the one loss that they share. There, what is computed once per process must not be added: the
+transpose of a sum passes the cotangent on, and that of a copy for all processes is a sum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapegrad.core.primitive.families import linear, nondifferentiable
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.core.world import Group, rank_in, size_of
+from tapegrad.ops.collective.rehearsal import communicator_for
+
+
+def shard_length(count: int, parts: int) -> int:
+    """Return the number of elements of each shard; the last shards may be padded with zeros.
+
+    >>> shard_length(10, 4)
+    3
+    """
+    return -(-count // parts)
+
+
+def own_shard(xp: Any, x: Any, *, group: Group = None) -> Any:
+    """Return the shard of this process of an array that all have; nothing is added."""
+    count, parts = math.prod(x.shape), size_of(group)
+    length = shard_length(count, parts)
+    first = min(rank_in(group) * length, count)
+    part = xp.reshape(x, (count,))[first : first + length]
+    missing = length - part.shape[0]
+    if missing:
+        part = xp.concat([part, xp.zeros((missing,), dtype=x.dtype, device=x.device)])
+    return part
+
+
+def _gather(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) -> Any:
+    *lead, length = x.shape
+    rows = communicator_for(xp, x, group).all_gather(x)
+    flat = xp.reshape(xp.moveaxis(rows, 0, -2), (*lead, rows.shape[0] * length))
+    return xp.reshape(flat[..., : math.prod(shape)], (*lead, *shape))
+
+
+def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) -> Any:
+    lead = x.shape[: len(x.shape) - len(shape)]
+    count, parts = math.prod(shape), size_of(group)
+    length = shard_length(count, parts)
+    flat = xp.reshape(x, (*lead, count))
+    if length * parts != count:
+        zeros = xp.zeros((*lead, length * parts - count), dtype=x.dtype, device=x.device)
+        flat = xp.concat([flat, zeros], axis=-1)
+    rows = xp.moveaxis(xp.reshape(flat, (*lead, parts, length)), -2, 0)
+    return communicator_for(xp, x, group).reduce_scatter(rows)
+
+
+own_shard_p: Primitive = nondifferentiable("own_shard", own_shard)
+"""The shard of this process of a value that all processes have."""
+
+gather_shards_p: Primitive = linear(
+    "gather_shards",
+    _gather,
+    transpose=lambda t, *, shape, group=None: scatter_shards_p(t, shape=shape, group=group),
+    batch=lambda size, batched, x, **params: gather_shards_p(x, **params),
+)
+"""The weight of a shape whose shards the processes hold."""
+
+scatter_shards_p: Primitive = linear(
+    "scatter_shards",
+    _scatter,
+    transpose=lambda t, *, shape, group=None: gather_shards_p(t, shape=shape, group=group),
+    batch=lambda size, batched, x, **params: scatter_shards_p(x, **params),
+)
+"""The shard of the sum of the operands of all processes."""
+
+
+def _sum(xp: Any, x: Any, *, group: Group = None) -> Any:
+    return communicator_for(xp, x, group).all_reduce(x, "sum")
+
+
+def _copy(xp: Any, x: Any, *, group: Group = None) -> Any:
+    return x
+
+
+def _join(xp: Any, x: Any, *, axis: int, group: Group = None) -> Any:
+    rows = xp.moveaxis(communicator_for(xp, x, group).all_gather(x), 0, axis - 1)
+    shape = [*x.shape]
+    shape[axis] *= size_of(group)
+    return xp.reshape(rows, tuple(shape))
+
+
+def own_part(xp: Any, x: Any, *, axis: int, group: Group = None) -> Any:
+    """Return the part of this process along an axis that is counted from the end."""
+    length = x.shape[axis] // size_of(group)
+    first = rank_in(group) * length
+    after = [slice(None)] * (-axis - 1)
+    return x[(..., slice(first, first + length), *after)]
+
+
+sum_in_group_p: Primitive = linear(
+    "sum_in_group",
+    _sum,
+    transpose=lambda t, *, group=None: copy_to_group_p(t, group=group),
+    batch=lambda size, batched, x, **params: sum_in_group_p(x, **params),
+)
+"""The sum of partial results of the processes; each gets the cotangent of the whole."""
+
+sum_over_replicas_p: Primitive = linear(
+    "sum_over_replicas",
+    _sum,
+    transpose=lambda t, *, group=None: sum_over_replicas_p(t, group=group),
+    batch=lambda size, batched, x, **params: sum_over_replicas_p(x, **params),
+)
+"""The sum of what replicas have computed from different data; cotangents are added as well."""
+
+copy_to_group_p: Primitive = linear(
+    "copy_to_group",
+    _copy,
+    transpose=lambda t, *, group=None: sum_in_group_p(t, group=group),
+    batch=lambda size, batched, x, **params: copy_to_group_p(x, **params),
+)
+"""A value that all processes have and of which each computes another part; cotangents are added."""
+
+join_in_group_p: Primitive = linear(
+    "join_in_group",
+    _join,
+    transpose=lambda t, *, axis, group=None: own_part_p(t, axis=axis, group=group),
+    batch=lambda size, batched, x, **params: join_in_group_p(x, **params),
+)
+"""The parts of all processes, joined along an axis that is counted from the end."""
+
+own_part_p: Primitive = linear(
+    "own_part",
+    own_part,
+    transpose=lambda t, *, axis, group=None: join_in_group_p(t, axis=axis, group=group),
+    batch=lambda size, batched, x, **params: own_part_p(x, **params),
+    selects=True,
+)
+"""The part of this process of a value that all have, along an axis counted from the end."""
+
+for _primitive in (
+    *(gather_shards_p, scatter_shards_p, sum_in_group_p, sum_over_replicas_p, join_in_group_p),
+):
+    _primitive.effects = _primitive.communicates = True
