@@ -37,6 +37,7 @@ NAMESPACES = {
     "nest",
     "nn",
     "numpy",
+    "onnx",
     "optimizers",
     "profiler",
     "queue",
