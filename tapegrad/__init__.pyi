@@ -252,6 +252,7 @@ def ones(shape: Any, dtype: Any = ..., name: builtins.str | None = ...) -> Tenso
 from tapegrad.keras.initializers.constants import Ones as _Ones
 ones_initializer = _Ones
 def ones_like(input: Any, dtype: Any = ..., name: builtins.str | None = ...) -> Tensor: ...
+from tapegrad import onnx as onnx
 from tapegrad import optimizers as optimizers
 def pad(tensor: Any, paddings: Any, mode: builtins.str = ..., constant_values: Any = ..., name: builtins.str | None = ...) -> Tensor: ...
 pi: builtins.float

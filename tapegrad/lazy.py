@@ -38,6 +38,7 @@ NAMESPACES = {
     "nest",
     "nn",
     "numpy",
+    "onnx",
     "optimizers",
     "profiler",
     "queue",
