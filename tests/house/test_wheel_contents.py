@@ -13,6 +13,8 @@ GOOD = [
     "keras_tapegrad.pth",
     "tapegrad/__init__.py",
     "tapegrad/py.typed",
+    "tapegrad/debug/reports/page.css",
+    "tapegrad/debug/reports/page.js",
     "tapegrad/demo/digits.npz",
     "tapegrad/demo/DIGITS.md",
     "tapegrad_bench/__init__.py",
