@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import tapegrad as tf
 from tapegrad_bench.machine import describe_machine
 from tapegrad_bench.provenance import current_commit
 from tapegrad_bench.report_markdown import insert, run_page_command
-
-import tapegrad as tf
 
 FOLDER = Path(__file__).resolve().parent
 README = FOLDER.parent / "README.md"

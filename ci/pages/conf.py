@@ -42,12 +42,14 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "tapegrad"},
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "navbar_persistent": [],
     "navigation_depth": 2,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["search-button", "theme-switcher"],
 }
 html_sidebars = {"index": []}

@@ -63,9 +63,7 @@ CALLS: dict[str, list[str]] = {
         ]
         for name, arguments in RANDOM.items()
     },
-    **{
-        f"tapegrad.keras.layers.{name}": [f"tf.keras.layers.{name}([{PAIR}])"] for name in MERGED
-    },
+    **{f"tapegrad.keras.layers.{name}": [f"tf.keras.layers.{name}([{PAIR}])"] for name in MERGED},
     "tapegrad.keras.layers.dot": [f"tf.keras.layers.dot([{PAIR}], axes=1)"],
     **{
         f"tapegrad.compat.v1.reduce_{name}": [
@@ -123,8 +121,11 @@ CALLS: dict[str, list[str]] = {
         'del tf.extend.PRIMITIVES["cube"]',
     ],
     "tapegrad.extend.binary": [
-        'area = tf.extend.binary("area", lambda t, x2: t * x2, lambda t, x1: t * x1,\n'
-        "                        forward=lambda xp, x1, x2: x1 * x2)",
+        "forward = lambda xp, x1, x2: x1 * x2",
+        (
+            'area = tf.extend.binary("area", lambda t, x2: t * x2, lambda t, x1: t * x1, '
+            "forward=forward)"
+        ),
         "tf.grad(area)(2.0, 3.0)",
         'del tf.extend.PRIMITIVES["area"]',
     ],

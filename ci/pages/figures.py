@@ -27,27 +27,25 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 PERFORMANCE = """# Performance
 
-`python ci/pages/figures.py` writes this page from `benchmarks/results`; the figures are not edited by
-hand. A time is the median of one whole step. All contenders of a table ran on the same machine in the same
-run, and their results were checked against each other first. [Benchmarks](../benchmarks/README.md) says
-how, has all tables, and names what was absent or failed. [Benchmarking](benchmarking.md) shows how to
-measure a program.
+`python ci/pages/figures.py` writes this page from `benchmarks/results`; the figures are not edited
+by hand. A time is the median of one whole step. All contenders of a table ran on the same machine
+in the same run, and their results were checked against each other first.
+[Benchmarks](../benchmarks/README.md) says how, has all tables, and names what was absent or failed.
+[Benchmarking](benchmarking.md) shows how to measure a program.
 """
 
 SUPPORT = """# Support
 
-`python ci/pages/figures.py` writes this page from `pyproject.toml` and from records of test runs. It says
-what an installation may consist of, and where the tests were seen to pass. What no record shows may work,
-but is not verified.
+`python ci/pages/figures.py` writes this page from `pyproject.toml` and from records of test runs. It
+says what an installation may consist of, and where the tests were seen to pass. What no record
+shows may work, but is not verified.
 """
 
 
 def performance(folder: Path = RESULTS) -> str:
     """Return the page on performance: the main tables of each recorded run."""
-    parts = [PERFORMANCE]
-    for file in sorted(folder.glob("*.json")):
-        parts.append(_run_section(load(file)))
-    return "\n".join(parts)
+    parts = [_run_section(load(file)) for file in sorted(folder.glob("*.json"))]
+    return "\n".join([PERFORMANCE, *parts])
 
 
 def _run_section(run: Run) -> str:
@@ -106,8 +104,12 @@ def _seen() -> str:
             place = device or versions.get("device", "GPU")
             rows.append((place, ", ".join(shown), str(len(files)), f"{sum(counts):,}", str(failed)))
     head = ("device", "versions", "test files", "tests run", "failed")
-    text = "## Where tests ran\n\nEach test file is counted where it ran last; the sources may have "
-    text += "changed since. [Every function](functions.md) says what holds for the present ones.\n\n"
+    text = (
+        "## Where tests ran\n\nEach test file is counted where it ran last; the sources may have "
+    )
+    text += (
+        "changed since. [Every function](functions.md) says what holds for the present ones.\n\n"
+    )
     return text + _table(head, rows)
 
 

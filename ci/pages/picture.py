@@ -67,16 +67,15 @@ def draw(found: list[Step]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="ui-monospace, Menlo, Consolas, monospace">\n<title>{title}</title>\n'
-        f'<defs>{_head("forward", FORWARD)}{_head("backward", BACKWARD)}</defs>\n{body}\n</svg>\n'
+        f"<defs>{_head('forward', FORWARD)}{_head('backward', BACKWARD)}</defs>\n{body}\n</svg>\n"
     )
 
 
 def _box(left: int, width: int, step: Step) -> list[str]:
-    middle = left + width // 2
+    frame = f'x="{left}" y="{TOP}" width="{width}" height="60" rx="8"'
     return [
-        f'<rect x="{left}" y="{TOP}" width="{width}" height="60" rx="8" fill="#eef4fa" '
-        f'stroke="{FORWARD}"/>',
-        _text(middle, TOP + 36, step.label, INK, "middle", 15),
+        f'<rect {frame} fill="#eef4fa" stroke="{FORWARD}"/>',
+        _text(left + width // 2, TOP + 36, step.label, INK, "middle", 15),
     ]
 
 

@@ -135,9 +135,12 @@ def write(folder: Path) -> None:
 def _write_reference(folder: Path) -> None:
     names = reference.write(folder)
     listed = "".join(f"- [{name}]({name}.md)\n" for name in names)
-    text = "Every public name, with an example. Modules with the names of TensorFlow, Keras, NumPy\n"
+    short = [f"{name.removeprefix('tapegrad.')} <{name}>" for name in names]
+    text = (
+        "Every public name, with an example. Modules with the names of TensorFlow, Keras, NumPy\n"
+    )
     text += "and SciPy take the same arguments as there.\n"
-    _put(folder / "index.md", f"# API reference\n\n{text}\n{listed}\n{contents(names)}")
+    _put(folder / "index.md", f"# API reference\n\n{text}\n{listed}\n{contents(short)}")
 
 
 def _put(path: Path, text: str) -> None:

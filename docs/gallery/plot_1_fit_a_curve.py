@@ -28,11 +28,11 @@ def loss(p):
 
 
 # %%
-# ``tf.value_and_grad`` returns both numbers in the form that SciPy expects.
-# A gradient by a NumPy array is a NumPy array.
+# ``tf.grad(loss)`` is a function of the parameters, as SciPy expects it: the gradient by a NumPy
+# array is a NumPy array.
 
 start = np.array([1.0, 0.1, 2.3, 0.0])
-found = minimize(lambda p: float(loss(tf.constant(p))), start, jac=tf.grad(loss), method="BFGS")
+found = minimize(loss, start, jac=tf.grad(loss), method="BFGS")
 assert np.abs(found.x - truth).max() < 0.2
 print(np.round(found.x, 3))
 

@@ -6,6 +6,8 @@ A tape, an optimizer and a loop: the network learns to tell two spirals apart. T
 compiled by ``tf.function``.
 """
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,9 +26,7 @@ y = side[:, None].astype("float32")
 # Three layers, written out:
 
 sizes = [2, 48, 48, 1]
-weights = [
-    tf.Variable(tf.random.normal([n, m], stddev=np.sqrt(2 / n))) for n, m in zip(sizes, sizes[1:])
-]
+weights = [tf.Variable(tf.random.normal([n, m], stddev=np.sqrt(2 / n))) for n, m in pairwise(sizes)]
 biases = [tf.Variable(tf.zeros([m])) for m in sizes[1:]]
 optimizer = tf.optimizers.Adam(0.01)
 
