@@ -7,7 +7,7 @@ from typing import Any
 from keras.src import backend
 from keras.src.layers.layer import Layer
 
-import tapegrad as tg
+from tapegrad import saved_model
 
 
 def exported_layer(usual: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.control.control_flow import foldl
 from tapegrad.ops.creation import full_like, ones_like
-from tapegrad.ops.elementwise.comparison import equal, less, logical_and, logical_or, not_equal
+from tapegrad.ops.elementwise.comparison import equal, less, logical_or, not_equal
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.reduction.cumulative import cumsum
@@ -36,7 +36,7 @@ def negative_log_probability(
     labels = cast(labels, "int32")
     path = _with_blanks(labels, blank)
     emitted = transpose(gather(logs, path, axis=2, batch_dims=1), (1, 0, 2))
-    alpha = _forward(path, emitted, cast(step_counts, "int32"), blank)
+    alpha = _forward(path, emitted, cast(step_counts, "int32"))
     places = cumsum(ones_like(path), axis=1) - 1
     last = expand_dims(2 * cast(label_lengths, "int32"), -1)
     is_end = logical_or(equal(places, last), equal(places, last - 1))
@@ -52,13 +52,14 @@ def _with_blanks(labels: Any, blank: int) -> Any:
     return concat([pairs, full_like(pairs[:, :1], blank)], axis=1)
 
 
-def _forward(path: Any, emitted: Any, step_counts: Any, blank: int) -> Any:
+def _forward(path: Any, emitted: Any, step_counts: Any) -> Any:
     """Return the log probability of being at each place of the path after the last step.
 
     alpha[s] <- e[s] + log(exp alpha[s] + exp alpha[s - 1] + exp alpha[s - 2]). The last term
-    applies only where the blank between two different labels may be skipped.
+    applies only where the blank between two different labels may be skipped. The
+    comparison is false between two blanks of the path. A label may have the number of the blank.
     """
-    may_skip = logical_and(not_equal(path[:, 2:], blank), not_equal(path[:, 2:], path[:, :-2]))
+    may_skip = not_equal(path[:, 2:], path[:, :-2])
     never = full_like(emitted[0], _NEVER)
     first = concat([emitted[0][:, :2], never[:, 2:]], axis=1)
 

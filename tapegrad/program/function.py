@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 from tapegrad.autodiff.batching import current_frame
 from tapegrad.core.call_site import level_outside
@@ -386,7 +386,7 @@ class Function:
             with recording_alone(), using_stack(EMPTY), without_effects():
                 entry = self._entries.find(key) or self._record_only(key, leaves, args, kwargs)
         entry.building.build(True)
-        self._check_budget(entry)
+        self._warn(budget_warning(entry.building, self._memory_budget))
         return entry.program
 
     def _record_only(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Entry:
@@ -497,7 +497,7 @@ class Function:
                     return result
         finally:
             call.let_go()
-        self._check_budget(first)
+        self._warn(budget_warning(first.building, self._memory_budget))
         # The program rounds differently from eager code. Run it for the first call too, so that
         # training that resumes in another process gives the same bits.
         with silence():
@@ -512,10 +512,8 @@ class Function:
         return recorded_with_conversions(record, self.python_function)
 
     def _recorded_call(self, leaves: list[Any], args: Args, kwargs: Kwargs) -> RecordedCall:
-        found: RecordedCall = self._converted(
-            lambda: RecordedCall(self.python_function, leaves, args, kwargs)
-        )
-        return found
+        call = functools.partial(RecordedCall, self.python_function, leaves, args, kwargs)
+        return cast(RecordedCall, self._converted(call))
 
     def _run_unconverted(self, key: Any, error: RunEagerly, args: Args, kwargs: Kwargs) -> Any:
         """Run a call whose control flow cannot be recorded, and later calls like it."""
@@ -551,9 +549,6 @@ class Function:
                     first.building.build(True)
         keep_program(key, entry, call.is_special, self._first, self._entries)
         return first, is_built
-
-    def _check_budget(self, entry: Entry) -> None:
-        self._warn(budget_warning(entry.building, self._memory_budget))
 
     def _check_outside_tensors(self, cache: ProgramCache[Any], key: Any, eager_key: Any) -> None:
         """Run calls with this key eagerly from now on if a tensor from outside keeps changing."""

@@ -44,6 +44,14 @@ def test_loss_sums_over_all_alignments(blank: int) -> None:
     np.testing.assert_allclose(loss, wanted, rtol=1e-10)
 
 
+def test_a_label_with_the_number_of_the_blank_counts_as_a_label() -> None:
+    # Of the 81 paths over three equal classes, 7 merge to three different labels. Keras' losses
+    # pass labels with such numbers, PyTorch and JAX count them like this.
+    loss = tf.nn.ctc_loss([[1, 2, 0]], tf.zeros([4, 1, 3]), [3], [4])
+
+    np.testing.assert_allclose(loss, [np.log(81 / 7)], rtol=1e-6)
+
+
 def test_sparse_labels_and_the_first_version_agree_with_dense_labels() -> None:
     sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0, 1, 1], [2, 2])
 

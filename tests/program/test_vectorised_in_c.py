@@ -77,7 +77,8 @@ def test_powers_of_roots(exponent: float, dtype: str) -> None:
         (found,), steps = recorded(lambda x: (x + 0.0) ** exponent, x)
         expected = x.astype(np.longdouble) ** exponent
     np.testing.assert_allclose(found.astype(np.longdouble), expected, rtol=4 * np.finfo(dtype).eps)
-    assert np.array_equal(np.signbit(found[-8:-4]), [False] * 4)
+    zeros_and_infinities = found[-8:-4][~np.isnan(found[-8:-4])]  # NaN has any sign
+    assert not np.signbit(zeros_and_infinities).any()
     assert "tg_pow(" not in sources_of(steps)
 
 
