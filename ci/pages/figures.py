@@ -36,7 +36,7 @@ in the same run, and their results were checked against each other first.
 
 SUPPORT = """# Support
 
-`python ci/pages/figures.py` writes this page from `pyproject.toml` and from records of test runs. It
+`python ci/pages/figures.py` writes this page from `pyproject.toml` and records of test runs. It
 says what an installation may consist of, and where the tests were seen to pass. What no record
 shows may work, but is not verified.
 """
