@@ -33,7 +33,7 @@ from example_calls import CALLS, WITHOUT  # noqa: E402
 ELSEWHERE = {
     "tapegrad.compat.autograd": "NumPy's names with the signatures of NumPy",
     "tapegrad.experimental.numpy": "the module tapegrad.numpy",
-    "tapegrad.special": "the module tapegrad.math.special, listed there",
+    "tapegrad.math.special": "the module tapegrad.special",
 }
 """Modules without a page, each with the reason."""
 
@@ -201,9 +201,8 @@ def page(path: str, module: ModuleType, homes: dict[int, Entry]) -> str:
     """Return the page of a module. `homes` has the entry at which each object is described."""
     found = [entry for entry in entries() if entry.module == path]
     own = [entry for entry in found if homes[id(entry.value)] is entry]
-    title = path
     head = markdown(inspect.cleandoc(module.__doc__ or ""))
-    return "\n\n".join([f"# {title}", head, *summary(found, homes), *map(description, own)]) + "\n"
+    return "\n\n".join([f"# {path}", head, *summary(found, homes), *map(description, own)]) + "\n"
 
 
 def summary(found: list[Entry], homes: dict[int, Entry]) -> Iterator[str]:
@@ -254,19 +253,7 @@ def signature(value: Any, skip_self: bool = False) -> str:
     plain = [p.replace(annotation=p.empty) for p in found.parameters.values()]
     if skip_self and plain and plain[0].name in ("self", "cls"):
         plain = plain[1:]
-    written = [re.sub(r"<[^<>]*>|at 0x\w+", "...", str(p)).replace("\n", " ") for p in plain]
-    for kind, mark in ((inspect.Parameter.POSITIONAL_ONLY, "/"),):
-        count = sum(p.kind is kind for p in plain)
-        if count:
-            written.insert(count, mark)
-    named = [n for n, p in enumerate(plain) if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    if named and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in plain):
-        written.insert(written.index(_first(plain[named[0]].name, written)), "*")
-    return f"({', '.join(written)})"
-
-
-def _first(name: str, written: list[str]) -> str:
-    return next(text for text in written if re.match(rf"{name}\b", text))
+    return re.sub(r"<[^<>]*>", "...", str(inspect.Signature(plain))).replace("\n", " ")
 
 
 def markdown(words: str) -> str:
