@@ -53,11 +53,13 @@ fingerprint() {
 }
 
 # ensure_venv EXTRA: make .venv hold tapegrad, editable, with that extra of pyproject.toml.
-# Installs only if pyproject.toml changed since it last did ("dev" includes every other extra).
+# Installs only if pyproject.toml changed since it last did ("dev" includes all extras but "docs").
 ensure_venv() {
-    local extra="$1" stamp
+    local extra="$1" stamp stamps
     is_venv_usable || make_venv
-    for stamp in "$VENV/installed-dev" "$VENV/installed-$extra"; do
+    stamps=("$VENV/installed-$extra")
+    [ "$extra" = docs ] || stamps+=("$VENV/installed-dev")
+    for stamp in "${stamps[@]}"; do
         if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ]; then
             return
         fi

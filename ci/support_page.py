@@ -3,8 +3,8 @@
     python ci/support_page.py            # write the page
     python ci/support_page.py --check    # fail if it differs from the records
 
-The records are `ci/support.json` (see `ci/matrix.py` and `ci/kernel_architectures.py`) and
-`ci/gpu-report.json`; versions come from `pyproject.toml`.
+The records are `ci/support.json` (see `ci/matrix.py` and `ci/kernel_architectures.py`),
+`ci/gpu-report.json` and those of `ci/support_machines.py`; versions come from `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(1, str(ROOT / "ci"))
+
+from support_machines import machines, where_tests_ran  # noqa: E402  # found by the line above
+
 PAGE = ROOT / "docs" / "support.md"
 
 GENERATIONS = {
@@ -45,7 +49,7 @@ OPTIONAL = (
 
 SYSTEMS = (
     ("Linux, x86-64", "all tests in continuous integration", "see above"),
-    ("Linux, arm64", "not run; wheels of all optional packages exist", "not run"),
+    ("Linux, arm64", "all tests, at earlier revisions; see below", "not run"),
     ("macOS, arm64", "not run; the workflow `matrix.yml` is for it", "no"),
     (
         "Windows, x86-64",
@@ -184,7 +188,7 @@ def main(argv: list[str], path: Path = PAGE) -> int:
     record = json.loads((ROOT / "ci" / "support.json").read_text("utf-8"))
     report = json.loads((ROOT / "ci" / "gpu-report.json").read_text("utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    text = page(record, project, gpu_of(report))
+    text = "\n".join([page(record, project, gpu_of(report)), where_tests_ran(), machines()])
     if options.check:
         if path.exists() and path.read_text("utf-8") == text:
             return 0

@@ -283,13 +283,24 @@ def test_two_devices_are_named() -> None:
             operate()
 
 
-def test_the_page_on_other_libraries_runs_with_its_kernel(torch) -> None:
-    page = (ROOT / "docs" / "interop.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+def run_all_blocks(page: str) -> tuple[list[str], dict[str, Any]]:
+    """Run the blocks of a page, also those that need a GPU; return them and their names."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
-
     for block in blocks:
         exec(block, names)
+    return blocks, names
+
+
+def test_the_page_on_other_libraries_runs(torch) -> None:
+    blocks, _ = run_all_blocks("interop.md")
+
+    assert any("torch.from_dlpack" in block for block in blocks)
+
+
+def test_the_kernels_on_the_page_about_kernels_have_gradients() -> None:
+    blocks, names = run_all_blocks("cuda-kernels.md")
 
     assert any("RawKernel" in block for block in blocks)
     x = tf.constant(np.linspace(-2, 2, 1001, dtype=np.float32))

@@ -1,29 +1,35 @@
 """Links between the pages lead somewhere, and every page is reached from the index."""
 
-import re
+from __future__ import annotations
 
 import pytest
 
+from tests.house.scripts import imported
 from tests.house.sources import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+links = imported("ci/pages/links.py")
 
 
-def linked(page):
-    # Code may hold brackets that look like links.
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return [(page.parent / target).resolve() for target in LINK.findall(text)]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_a_page_lead_to_files(page):
-    assert [str(target) for target in linked(page) if not target.exists()] == []
+@pytest.mark.parametrize("page", links.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_files_and_headings(page):
+    assert list(links.broken(page)) == []
 
 
 def test_the_index_names_every_page():
     index = ROOT / "docs" / "index.md"
+    found = links.LINK.findall(links.without_code(index.read_text(encoding="utf-8")))
+    linked = {(index.parent / target).resolve() for target, _ in found}
 
-    missing = set((ROOT / "docs").rglob("*.md")) - {index, *linked(index)}
+    missing = set((ROOT / "docs").rglob("*.md")) - {index, *linked}
 
     assert {str(page.relative_to(ROOT)) for page in missing} == set()
+
+
+def test_a_broken_link_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Here we are\n[a](b.md) `[c](d.md)` [e](#here-we-are) [f](#gone)\n")
+
+    assert list(links.broken(page)) == [
+        "b.md does not exist",
+        "#gone: page.md has no such heading",
+    ]
