@@ -32,8 +32,8 @@ static inline void keep_small_results(unsigned state) { (void)state; }
 
 def flushes(loop: Loop) -> bool:
     """Return whether small results of a loop become zero: it reduces, in single precision only."""
-    outputs = (*loop.stages, *loop.outputs)
-    names = {name_of(one.dtype) for one in (*loop.inputs, *outputs)}
+    names = {name_of(read.dtype) for read in loop.inputs}
+    names |= {name_of(written.dtype) for written in (*loop.stages, *loop.outputs)}
     return bool(loop.axes) and bool(names & _SINGLE) and not names & _OTHERS
 
 
