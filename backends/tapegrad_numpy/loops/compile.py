@@ -22,7 +22,7 @@ from tapegrad_numpy.loops.folding import folded
 from tapegrad_numpy.loops.libraries import Address, address_of, load, with_parts
 from tapegrad_numpy.loops.lone_functions import lone_function
 from tapegrad_numpy.loops.runtime import runtime_text
-from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushing
+from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import write_stages
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
@@ -63,22 +63,23 @@ def _written(loop: Loop) -> Kernel | None:
     combines = any(output.combine for output in loop.outputs)
     write = write_stages if loop.stages else write_combining if combines else write_plain
     try:
-        return write(loop)
+        return write(loop)._replace(flushes=flushes(loop))
     except UntraceableError:
         return None
 
 
 def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
-    text = compiler.identity + _shared_text(is_direct) + kernel.text
+    flag = str(int(kernel.flushes))
+    text = compiler.identity + _shared_text(is_direct) + flag + kernel.text
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @functools.cache
 def _shared_text(is_direct: bool) -> str:
-    calls = direct_calls if is_direct else ctypes_calls
-    entry: str = calls.entry_text("name", "work", "close", "part")
+    names = ("name", "work", "close")
+    entry = direct_calls.entry_text(*names) if is_direct else ctypes_calls.entry_text(*names)
     before = direct_calls.call_text() if is_direct else ""
-    shared = runtime_text() + before + entry + SMALL_RESULTS + "".join(flushing("name"))
+    shared: str = runtime_text() + before + entry + SMALL_RESULTS + "".join(flushing("name"))
     return shared + functions_text(FUNCTIONS)
 
 
@@ -185,7 +186,6 @@ def _source(kernels: dict[str, Kernel]) -> str:
     for key, kernel in kernels.items():
         text = kernel.text.replace("_KEY", f"_{key}")
         closes = f"close_{key}" if f"close_{key}(" in text else "0"
-        around, part = flushing(key)
-        entry = calls.entry_text(f"loop_{key}", f"work_{key}", closes, part)
-        parts += [around, text, "\n", entry]
+        around, work = flushing(key) if kernel.flushes else ("", f"work_{key}")
+        parts += [around, text, "\n", calls.entry_text(f"loop_{key}", work, closes)]
     return "".join(parts)

@@ -21,8 +21,8 @@ _LOOP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _NO_FIT = 1
 
 
-def entry_text(name: str, work: str, close: str, part: str) -> str:
-    """Return the C text of a function for `caller`; sequences, which read `part`, need none."""
+def entry_text(name: str, work: str, close: str) -> str:
+    """Return the C text of a function for `caller`."""
     return (
         f"int {name}(char **data, const int64_t *s) {{\n"
         f"    return run_tasks(data, s + 2, (const Team *)s[0], s[1], {work}, {close});\n}}\n"

@@ -108,12 +108,12 @@ def call_text() -> str:
     return "".join(f"#define {name} {value}\n" for name, value in words.items()) + _TEXT
 
 
-def entry_text(name: str, work: str, close: str, part: str) -> str:
-    """Return the C text of a function for `caller`; sequences call `part` in place of `work`."""
+def entry_text(name: str, work: str, close: str) -> str:
+    """Return the C text of a function for `caller`."""
     return (
         f"void *{name}(Array *self, Array **given, intptr_t count) {{\n"
         f"    return call(self, given, count, {work}, {close});\n}}\n"
-        f"void *{name}_parts[] = {{{part}, {close}}};\n"
+        f"void *{name}_parts[] = {{{work}, {close}}};\n"
     )
 
 

@@ -57,6 +57,8 @@ class Kernel(NamedTuple):
     """The integers that `work` reads, beginning with a `Cut`."""
     slots: int
     """The number of partial results that it stores."""
+    flushes: bool = False
+    """Whether small results become zero; see small_results.py."""
 
 
 class Formula(NamedTuple):

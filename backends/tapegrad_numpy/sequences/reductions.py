@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout
+from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS
 from tapegrad_numpy.loops.vector_maths import functions_text
 from tapegrad_numpy.sequences.functions import (
     Functions,
@@ -182,7 +183,7 @@ static $T row_of_$N(const $T *x, int64_t count) {
     return tg_log(sum) + top;
 }
 /* Blocks, rows of a block, elements of a row; along the rows. */
-int logsumexp_$N(const int64_t *h, char **data) {
+static __attribute__((noinline)) void logsumexp_of_$N(const int64_t *h, char **data) {
     const int64_t outer = h[0], rows = h[1], inner = h[2];
     const $T *x = (const $T *)data[0];
     $T *y = ($T *)data[1];
@@ -207,13 +208,22 @@ int logsumexp_$N(const int64_t *h, char **data) {
             for (int64_t c = 0; c < count; ++c) y[first + c] = tg_log(sum[c]) + top[c];
         }
     }
+}
+/* Small terms do not change a sum of at least 1. */
+int logsumexp_$N(const int64_t *h, char **data) {
+    const unsigned state = flush_small_results();
+    logsumexp_of_$N(h, data);
+    keep_small_results(state);
     return 0;
 }
 """
 
 
 def _text() -> str:
-    return functions_text(("exp", "log")) + _TEXT + _POSITIONS + for_dtypes(_LOGSUMEXP, _REAL)
+    return "".join([
+        functions_text(("exp", "log")), SMALL_RESULTS, _TEXT, _POSITIONS,
+        for_dtypes(_LOGSUMEXP, _REAL),
+    ])  # fmt: skip
 
 
 FUNCTIONS = Functions(_text)

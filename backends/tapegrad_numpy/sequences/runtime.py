@@ -8,7 +8,6 @@ arrays of the call, of constants, and of parts of the memory for intermediate va
 from __future__ import annotations
 
 from tapegrad.core.backend.native_sequences import ENDLESS
-from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS
 
 LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
 """The kinds of instructions; instructions.py writes them."""
@@ -227,9 +226,7 @@ void *run_sequence(Array *self, Array **given, intptr_t count) {
     char *start = is_own ? memory : (char *)(((intptr_t)memory + 63) & ~(intptr_t)63);
     for (int64_t i = 0; i < parts; ++i) place[arrays + constants + i] = start + *p++;
     void *state = s[11] ? ((void *(*)(void))s[2])() : 0;
-    const unsigned mode = flush_small_results();
     int code = run_steps(p, p + s[7], place);
-    keep_small_results(mode);
     if (s[11]) ((void (*)(void *))s[3])(state);
     if (is_own) __atomic_store_n(s + 10, 0, __ATOMIC_RELEASE);
     else free(memory);
@@ -245,4 +242,4 @@ def sequence_text() -> str:
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")
     lines += ["#undef FIXED", f"#define FIXED {FIXED}"]
-    return "\n".join(lines) + SMALL_RESULTS + TEXT
+    return "\n".join(lines) + TEXT
