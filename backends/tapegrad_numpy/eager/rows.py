@@ -15,7 +15,7 @@ from tapegrad.core.trace.expression import EXPRESSIONS, Expression, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ShapeError
 from tapegrad_numpy.eager.formulas import MOST_PLANS
-from tapegrad_numpy.eager.table import LARGE
+from tapegrad_numpy.eager.sizes import LARGE
 from tapegrad_numpy.kernels.half import accumulator, is_half
 from tapegrad_numpy.kernels.softmax import check_labels, places_of_labels
 from tapegrad_numpy.loops.compile import make_all
