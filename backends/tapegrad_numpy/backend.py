@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import tapegrad_numpy.eager.random_numbers  # noqa: F401  # registers draws in C
 from tapegrad.core.backend.capabilities import Capabilities
 from tapegrad.core.backend.protocol import ReadAtOnce
 from tapegrad.core.values.dtypes import when_bfloat16_is_met

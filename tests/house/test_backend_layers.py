@@ -24,7 +24,12 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("kernels",),
         ("graphs",),
     ),
-    "tapegrad_numpy": (("ownership", "switches"), ("kernels",), ("loops",), ("sequences",)),
+    "tapegrad_numpy": (
+        ("ownership", "switches"),
+        ("kernels",),
+        ("loops",),
+        ("eager", "sequences"),
+    ),
     "tapegrad.program": (
         ("graph",),
         ("record", "passes"),

@@ -244,6 +244,10 @@ def test_columns_few_rows_and_small_arrays_are_left_to_numpy(shape: Any, axis: i
     assert plain.calls == 1
 
 
+def test_the_table_names_the_kernels_of_rows() -> None:
+    assert set(rows.MAKERS) == table.ROWS
+
+
 def test_a_wrong_label_is_named_in_large_arrays_too() -> None:
     logits, labels = numbers(100, 512), np.full(100, 512)
 

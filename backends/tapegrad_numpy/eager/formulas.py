@@ -18,7 +18,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ShapeError
-from tapegrad_numpy.eager.table import LARGE
+from tapegrad_numpy.eager.sizes import LARGE
 from tapegrad_numpy.kernels.half import is_half
 from tapegrad_numpy.loops.compile import make_all
 

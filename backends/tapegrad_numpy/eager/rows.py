@@ -15,7 +15,7 @@ from tapegrad.core.trace.expression import EXPRESSIONS, Expression, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ShapeError
 from tapegrad_numpy.eager.formulas import MOST_PLANS
-from tapegrad_numpy.eager.table import LARGE
+from tapegrad_numpy.eager.sizes import LARGE
 from tapegrad_numpy.kernels.half import accumulator, is_half
 from tapegrad_numpy.kernels.softmax import check_labels, places_of_labels
 from tapegrad_numpy.loops.compile import make_all
@@ -25,7 +25,6 @@ Kernel = Callable[..., Any]
 Run = Callable[..., Any]
 """Takes the operands of the kernel and returns its results."""
 
-XP: Any = EXPRESSIONS.xp
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _takes_stages = CLoopCompiler().takes_stages
 
@@ -76,7 +75,7 @@ class _Rows:
     def read(self, seen: tuple[int, ...], dtype: Any) -> Any:
         """An operand, whose elements have this shape before the rows of the loop."""
         self.inputs.append(LoopInput(seen, seen, dtype))
-        return XP.astype(array_input(len(self.inputs) - 1, dtype), self.wide)
+        return EXPRESSIONS.xp.astype(array_input(len(self.inputs) - 1, dtype), self.wide)
 
     def elements(self) -> Any:
         return self.read(self.shape, self.dtype)
@@ -98,7 +97,9 @@ class _Rows:
 
     def run(self, elements: Sequence[Any], values: Sequence[Any] = ()) -> Any:
         """Return the compiled function whose results are elements, and values per row."""
-        outputs = [LoopOutput(XP.astype(value, self.dtype), self.shape) for value in elements]
+        outputs = [
+            LoopOutput(EXPRESSIONS.xp.astype(value, self.dtype), self.shape) for value in elements
+        ]
         outputs += [LoopOutput(value, self.shape[:1], None, (1,)) for value in values]
         loop = Loop(self.shape, tuple(self.inputs), tuple(outputs), tuple(self.stages))
         return make_all([loop])[0]
@@ -114,9 +115,9 @@ class _Softmax(NamedTuple):
 
 
 def _softmax_of(rows: _Rows, x: Any) -> _Softmax:
-    top = rows.stage("maximum", x, lambda top: XP.where(top == -math.inf, 0.0, top))
-    weights = XP.exp(x - top)
-    total = rows.sum(weights, lambda total: XP.where(total == 0.0, 1.0, total))
+    top = rows.stage("maximum", x, lambda top: EXPRESSIONS.xp.where(top == -math.inf, 0.0, top))
+    weights = EXPRESSIONS.xp.exp(x - top)
+    total = rows.sum(weights, lambda total: EXPRESSIONS.xp.where(total == 0.0, 1.0, total))
     return _Softmax(x - top, weights, top, total)
 
 
@@ -139,7 +140,7 @@ def _log_softmax(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | No
     if not rows.is_worth_it() or not _is_last(x, params):
         return None
     found = _softmax_of(rows, rows.elements())
-    return _of_one_result(rows.run([found.shifted - XP.log(found.total)]))
+    return _of_one_result(rows.run([found.shifted - EXPRESSIONS.xp.log(found.total)]))
 
 
 def _gradient(formula: Callable[[_Rows, Any, Any], Any]) -> Callable[..., Run | None]:
@@ -177,7 +178,9 @@ def _sparse_cross_entropy(operands: Sequence[Any], params: Mapping[str, Any]) ->
     if not rows.is_worth_it() or labels.dtype.kind not in "iu":
         return None
     found = _softmax_of(rows, rows.elements())
-    run = rows.run([found.weights / found.total], [found.top + 0.0, XP.log(found.total)])
+    run = rows.run(
+        [found.weights / found.total], [found.top + 0.0, EXPRESSIONS.xp.log(found.total)]
+    )
     if run is None:
         return None
 
@@ -214,7 +217,7 @@ def _normalize(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | None
     mean = rows.mean(x_of) if params["center"] else None
     y = x_of if mean is None else x_of - mean
     variance = rows.mean(y * y)
-    y = y * (1.0 / XP.sqrt(variance + params["epsilon"]))
+    y = y * (1.0 / EXPRESSIONS.xp.sqrt(variance + params["epsilon"]))
     y = y * factors.pop(0) if params["scaled"] else y
     y = y + factors.pop() if params["shifted"] else y
     run = rows.run([y], [variance + 0.0] if mean is None else [variance + 0.0, mean + 0.0])
@@ -244,12 +247,18 @@ def _normalize_gradient(operands: Sequence[Any], params: Mapping[str, Any]) -> R
     t_of, x_of = rows.elements(), rows.elements()
     g_of = rows.read(rows.shape[1:], gain.dtype)
     mean, variance = [rows.read((rows.shape[0], 1), rows.wide) for _ in range(2)]
-    scale = 1.0 / XP.sqrt(variance + params["epsilon"])
+    scale = 1.0 / EXPRESSIONS.xp.sqrt(variance + params["epsilon"])
     unit, inner = (x_of - mean) * scale, t_of * g_of
     g = inner - unit * rows.mean(inner * unit)
     for_x = rows.run([(g - rows.mean(inner) if params["center"] else g) * scale])
     sums = [
-        LoopOutput(value, rows.shape[1:], "add", (0,), XP.astype(array_input(0, rows.wide), dtype))
+        LoopOutput(
+            value,
+            rows.shape[1:],
+            "add",
+            (0,),
+            EXPRESSIONS.xp.astype(array_input(0, rows.wide), dtype),
+        )
         for value, dtype in ((t_of * unit, gain.dtype), (t_of, gain.dtype))
     ]
     (for_others,) = make_all([Loop(rows.shape, tuple(rows.inputs), tuple(sums))])
@@ -271,7 +280,7 @@ MAKERS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Run | None]] = {
     "softmax": _softmax,
     "softmax_gradient": _gradient(lambda rows, t, y: (t - rows.sum(t * y)) * y),
     "log_softmax": _log_softmax,
-    "log_softmax_gradient": _gradient(lambda rows, t, y: t - XP.exp(y) * rows.sum(t)),
+    "log_softmax_gradient": _gradient(lambda rows, t, y: t - EXPRESSIONS.xp.exp(y) * rows.sum(t)),
     "sparse_cross_entropy": _sparse_cross_entropy,
     "normalize": _normalize,
     "normalize_gradient": _normalize_gradient,

@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad_numpy.eager.sizes import LARGE
 from tapegrad_numpy.switches import EAGER_LOOPS
 
 Kernel = Callable[..., Any]
-
-LARGE = 1 << 15
-"""The number of elements from which a compiled loop takes at most as long as NumPy.
-
-It says alone which form computes, so that results do not depend on the number of threads.
-"""
 
 _MOVES = frozenset({
     *("complex", "conj", "identity", "imag", "keep", "linear_index", "live_with", "positive"),
@@ -70,14 +65,9 @@ class _Compiled:
     def __call__(self, *operands: Any, **params: Any) -> Any:
         if self._form is None:
             # Imported with the first large array, because the C generator takes a while to import.
-            if self._name in ROWS:
-                from tapegrad_numpy.eager.rows import RowKernel
+            from tapegrad_numpy.eager.compiled import compiled_form
 
-                self._form = RowKernel(self._name, self._plain)
-            else:
-                from tapegrad_numpy.eager.formulas import Formula
-
-                self._form = Formula(self._name, self._plain)
+            self._form = compiled_form(self._name, self._plain)
         return self._form(*operands, **params)
 
 

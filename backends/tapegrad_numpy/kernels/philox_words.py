@@ -8,6 +8,7 @@ is the offset, which names the draw; the lower half counts inside the draw. Word
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,21 @@ def random_bits(seed: int, offset: int, count: int, *, start: int = 0) -> Array:
     return philox(counters, seed, offset).reshape(-1)[:count]
 
 
-def compiled_draw(name: str, state: Array, size: int, **numbers: int) -> tuple[Array, ...] | None:
-    """Return a draw by a compiled function with the same bits; None if the draw is too small."""
-    if size < LEAST_COMPILED:
-        return None
-    # Imported with the first such draw, because the C generator takes a while to import.
-    from tapegrad_numpy.loops.draws import draw
+CompiledDraw = Callable[..., tuple[Array, ...] | None]
+_compiled: list[CompiledDraw] = []
 
-    return draw(name, state, size, **numbers)
+
+def draw_compiled_by(draw: CompiledDraw) -> CompiledDraw:
+    """Let `compiled_draw` call a function; for use as a decorator."""
+    _compiled[:] = [draw]
+    return draw
+
+
+def compiled_draw(name: str, state: Array, size: int, **numbers: int) -> tuple[Array, ...] | None:
+    """Return a draw by a compiled function with the same bits; None where NumPy draws it."""
+    if size < LEAST_COMPILED or not _compiled:
+        return None
+    return _compiled[0](name, state, size, **numbers)
 
 
 def draw_words(state: Array, count: int, *, start: int = 0) -> Array:
