@@ -71,7 +71,7 @@ class Largest(metrics.Metric):
         self.v.assign(1.0)
 
     def result(self):
-        ways = {"method": self.v.value, "inside": {"a": self.v.value}, "function": lambda: 1.0}
+        ways = {"method": self.v.numpy, "inside": {"a": self.v.value}, "function": lambda: 1.0}
         return ways[self.way]
 
 

@@ -135,8 +135,8 @@ def _without_methods(result: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(result)
     def checked(self: Metric, *args: Any, **kwargs: Any) -> Any:
         found = result(self, *args, **kwargs)
-        if isinstance(getattr(found, "__self__", None), Variable):
-            found = found()  # Keras has a property `value`
+        if isinstance(found, MethodType) and found.__func__ is Variable.value:
+            found = found()  # the method of a variable, which is a property in Keras
         _check_result(found, f"result() of metric {self.name!r}")
         return found
 
