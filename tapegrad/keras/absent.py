@@ -54,6 +54,9 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "enable_unsafe_deserialization": "Files hold no code, so that nothing is unsafe.",
         "set_backend": "This is the only backend. Real Keras has others.",
     },
+    "keras.distribution": {
+        "distribute_tensor": "Each process has its own tensors. Take the part of its rank.",
+    },
     "keras.dtype_policies": {
         "FloatDTypePolicy": "Use keras.DTypePolicy.",
         "deserialize": "Use keras.DTypePolicy.from_config.",

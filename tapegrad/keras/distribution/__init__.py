@@ -3,7 +3,10 @@
 DataParallel divides batches. ModelParallel divides weights as well, by a LayoutMap.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.distribution.distributions import (
     DataParallel,
     Distribution,
@@ -13,7 +16,12 @@ from tapegrad.keras.distribution.distributions import (
     set_distribution,
 )
 from tapegrad.keras.distribution.layout_map import LayoutMap
-from tapegrad.keras.distribution.mesh import DeviceMesh, TensorLayout, list_devices
+from tapegrad.keras.distribution.mesh import (
+    DeviceMesh,
+    TensorLayout,
+    get_device_count,
+    list_devices,
+)
 
 __all__ = [
     "DataParallel",
@@ -23,9 +31,16 @@ __all__ = [
     "ModelParallel",
     "TensorLayout",
     "distribution",
+    "get_device_count",
     "initialize",
     "list_devices",
     "set_distribution",
 ]
+
+if not TYPE_CHECKING:  # a checker shall see which names there are
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.distribution", name, __all__)
+
 
 _check_calls(globals(), __all__)

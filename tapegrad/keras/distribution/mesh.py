@@ -22,6 +22,15 @@ def list_devices(device_type: str | None = None) -> list[str]:
     return [f"{kind}:{rank}" for rank in range(current_world().size)]
 
 
+def get_device_count(device_type: str | None = None) -> int:
+    """Return the number of devices, which is that of processes.
+
+    >>> get_device_count()
+    1
+    """
+    return len(list_devices(device_type))
+
+
 class DeviceMesh:
     """Devices in a grid with named axes, such as ("batch", "model").
 

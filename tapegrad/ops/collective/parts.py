@@ -29,26 +29,31 @@ def shard_length(count: int, parts: int) -> int:
     return -(-count // parts)
 
 
-def own_shard(xp: Any, x: Any, *, group: Group = None) -> Any:
-    """Return the shard of this process of an array that all have; nothing is added."""
-    count, parts = math.prod(x.shape), size_of(group)
+def own_shard(xp: Any, x: Any, *, group: Group = None, lead: int = 0) -> Any:
+    """Return the shard of this process of an array that all have; nothing is added.
+
+    The first `lead` axes stay as they are.
+    """
+    first_axes, shape = x.shape[:lead], x.shape[lead:]
+    count, parts = math.prod(shape), size_of(group)
     length = shard_length(count, parts)
     first = min(rank_in(group) * length, count)
-    part = xp.reshape(x, (count,))[first : first + length]
-    missing = length - part.shape[0]
+    part = xp.reshape(x, (*first_axes, count))[..., first : first + length]
+    missing = length - part.shape[-1]
     if missing:
-        part = xp.concat([part, xp.zeros((missing,), dtype=x.dtype, device=x.device)])
+        zeros = xp.zeros((*first_axes, missing), dtype=x.dtype, device=x.device)
+        part = xp.concat([part, zeros], axis=-1)
     return part
 
 
-def _gather(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) -> Any:
+def _gather(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
     *lead, length = x.shape
     rows = communicator_for(xp, x, group).all_gather(x)
     flat = xp.reshape(xp.moveaxis(rows, 0, -2), (*lead, rows.shape[0] * length))
     return xp.reshape(flat[..., : math.prod(shape)], (*lead, *shape))
 
 
-def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) -> Any:
+def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
     lead = x.shape[: len(x.shape) - len(shape)]
     count, parts = math.prod(shape), size_of(group)
     length = shard_length(count, parts)
@@ -60,13 +65,19 @@ def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group = None) ->
     return communicator_for(xp, x, group).reduce_scatter(rows)
 
 
-own_shard_p: Primitive = nondifferentiable("own_shard", own_shard)
+own_shard_p: Primitive = nondifferentiable(
+    "own_shard",
+    own_shard,
+    batch=lambda size, batched, x, *, group=None, lead=0: own_shard_p(
+        x, group=group, lead=lead + 1
+    ),
+)
 """The shard of this process of a value that all processes have."""
 
 gather_shards_p: Primitive = linear(
     "gather_shards",
     _gather,
-    transpose=lambda t, *, shape, group=None: scatter_shards_p(t, shape=shape, group=group),
+    transpose=lambda t, *, shape, group: scatter_shards_p(t, shape=shape, group=group),
     batch=lambda size, batched, x, **params: gather_shards_p(x, **params),
 )
 """The weight of a shape whose shards the processes hold."""
@@ -74,28 +85,28 @@ gather_shards_p: Primitive = linear(
 scatter_shards_p: Primitive = linear(
     "scatter_shards",
     _scatter,
-    transpose=lambda t, *, shape, group=None: gather_shards_p(t, shape=shape, group=group),
+    transpose=lambda t, *, shape, group: gather_shards_p(t, shape=shape, group=group),
     batch=lambda size, batched, x, **params: scatter_shards_p(x, **params),
 )
 """The shard of the sum of the operands of all processes."""
 
 
-def _sum(xp: Any, x: Any, *, group: Group = None) -> Any:
+def _sum(xp: Any, x: Any, *, group: Group) -> Any:
     return communicator_for(xp, x, group).all_reduce(x, "sum")
 
 
-def _copy(xp: Any, x: Any, *, group: Group = None) -> Any:
+def _copy(xp: Any, x: Any, *, group: Group) -> Any:
     return x
 
 
-def _join(xp: Any, x: Any, *, axis: int, group: Group = None) -> Any:
+def _join(xp: Any, x: Any, *, axis: int, group: Group) -> Any:
     rows = xp.moveaxis(communicator_for(xp, x, group).all_gather(x), 0, axis - 1)
     shape = [*x.shape]
     shape[axis] *= size_of(group)
     return xp.reshape(rows, tuple(shape))
 
 
-def own_part(xp: Any, x: Any, *, axis: int, group: Group = None) -> Any:
+def own_part(xp: Any, x: Any, *, axis: int, group: Group) -> Any:
     """Return the part of this process along an axis that is counted from the end."""
     length = x.shape[axis] // size_of(group)
     first = rank_in(group) * length
@@ -106,7 +117,7 @@ def own_part(xp: Any, x: Any, *, axis: int, group: Group = None) -> Any:
 sum_in_group_p: Primitive = linear(
     "sum_in_group",
     _sum,
-    transpose=lambda t, *, group=None: copy_to_group_p(t, group=group),
+    transpose=lambda t, *, group: copy_to_group_p(t, group=group),
     batch=lambda size, batched, x, **params: sum_in_group_p(x, **params),
 )
 """The sum of partial results of the processes; each gets the cotangent of the whole."""
@@ -114,7 +125,7 @@ sum_in_group_p: Primitive = linear(
 sum_over_replicas_p: Primitive = linear(
     "sum_over_replicas",
     _sum,
-    transpose=lambda t, *, group=None: sum_over_replicas_p(t, group=group),
+    transpose=lambda t, *, group: sum_over_replicas_p(t, group=group),
     batch=lambda size, batched, x, **params: sum_over_replicas_p(x, **params),
 )
 """The sum of what replicas have computed from different data; cotangents are added as well."""
@@ -122,7 +133,7 @@ sum_over_replicas_p: Primitive = linear(
 copy_to_group_p: Primitive = linear(
     "copy_to_group",
     _copy,
-    transpose=lambda t, *, group=None: sum_in_group_p(t, group=group),
+    transpose=lambda t, *, group: sum_in_group_p(t, group=group),
     batch=lambda size, batched, x, **params: copy_to_group_p(x, **params),
 )
 """A value that all processes have and of which each computes another part; cotangents are added."""
@@ -130,7 +141,7 @@ copy_to_group_p: Primitive = linear(
 join_in_group_p: Primitive = linear(
     "join_in_group",
     _join,
-    transpose=lambda t, *, axis, group=None: own_part_p(t, axis=axis, group=group),
+    transpose=lambda t, *, axis, group: own_part_p(t, axis=axis, group=group),
     batch=lambda size, batched, x, **params: join_in_group_p(x, **params),
 )
 """The parts of all processes, joined along an axis that is counted from the end."""
@@ -138,7 +149,7 @@ join_in_group_p: Primitive = linear(
 own_part_p: Primitive = linear(
     "own_part",
     own_part,
-    transpose=lambda t, *, axis, group=None: join_in_group_p(t, axis=axis, group=group),
+    transpose=lambda t, *, axis, group: join_in_group_p(t, axis=axis, group=group),
     batch=lambda size, batched, x, **params: own_part_p(x, **params),
     selects=True,
 )
