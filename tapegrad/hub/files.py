@@ -70,7 +70,15 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_weights(folder: Path) -> dict[str, Any]:
-    """Return all arrays of a model by name, from one safetensors file or from its parts."""
+    """Return all arrays of a model by name, from one safetensors file or from its parts.
+
+    >>> import tempfile
+    >>> from tapegrad.keras.saving.tensor_file import write_tensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_tensors(Path(folder, "model.safetensors"), {"bias": [1.0, 2.0]})
+    ...     read_weights(Path(folder))["bias"].tolist()
+    [1.0, 2.0]
+    """
     folder = Path(folder)
     if (folder / WEIGHTS).is_file():
         return _arrays_of(folder / WEIGHTS)

@@ -33,6 +33,20 @@ def load(name: Any, head: str | None = None, revision: str = "main") -> Any:
     The folder holds `config.json` and `model.safetensors`, perhaps in parts. The architectures are
     GPT-2, BERT, ViT and ResNet. `head` selects the result (see the classes); by default it is that
     of the head whose weights the files hold. Images have channels last. Nothing is downloaded.
+
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from tapegrad.keras.saving.tensor_file import write_tensors
+    >>> config = {"model_type": "gpt2", "vocab_size": 5, "n_positions": 4, "n_embd": 2,
+    ...           "n_layer": 0, "n_head": 1}
+    >>> weights = {"wte.weight": np.ones((5, 2)), "wpe.weight": np.ones((4, 2)),
+    ...            "ln_f.weight": np.ones(2), "ln_f.bias": np.ones(2)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "config.json").write_text(json.dumps(config))
+    ...     write_tensors(Path(folder, "model.safetensors"), weights)
+    ...     model = load(folder)
+    >>> model([[1, 2]]).tolist()
+    [[[2.0, 2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0]]]
     """
     folder = find_model(name, revision)
     config = read_config(folder)

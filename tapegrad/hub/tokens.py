@@ -11,7 +11,13 @@ FILE = "tokenizer.json"
 
 
 def load_tokenizer(name: Any, revision: str = "main") -> Any:
-    """Return the tokenizer of a model: `.encode(text).ids` and `.decode(ids)` of `tokenizers`."""
+    """Return the tokenizer of a model: `.encode(text).ids` and `.decode(ids)` of `tokenizers`.
+
+    >>> load_tokenizer("no/model")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tapegrad.errors.ArgumentError: There is no model 'no/model': ...
+    """
     folder = find_model(name, revision)
     if not (folder / FILE).is_file():
         raise ArgumentError(

@@ -123,6 +123,8 @@ FOREIGN: dict[str, set[str]] = {
     # Optional: image files need Pillow.
     "tapegrad.io.images": {"PIL"},
     "tapegrad.keras.utils.pillow": {"PIL"},
+    # Optional: texts to token numbers.
+    "tapegrad.hub.tokens": {"tokenizers"},
     # Optional: the files of Keras are HDF5.
     "tapegrad.keras.saving.hdf5": {"h5py"},
     # Optional: models are exported as the messages of ONNX.

@@ -117,7 +117,7 @@ def fit_many(
     status = where(is_finite, 0, NOT_FINITE)
     step = _rounds(squares, box, stops, eps_of(x), size)
     optimality = _reach(box, start, model.gradient)
-    counts = where(is_finite, 1, 1)
+    counts = where(is_finite, 1, 1)  # integers of the same shape
     state = [zero + _FIRST, status, counts, optimality, *start, *([zero] * size), *model.flat()]
     _, status, calls, optimality, *rest = problems.iterate(
         step, is_finite & (optimality > stops.gtol), state
