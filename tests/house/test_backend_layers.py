@@ -51,6 +51,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("host_call",),
         ("function",),
         ("saved",),
+        ("onnx",),
     ),
 }
 

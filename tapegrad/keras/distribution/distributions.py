@@ -29,7 +29,11 @@ from tapegrad.ops.collective.sharded_weights import ShardedWeight, cut_variable,
 
 
 class Distribution:
-    """Base class: a mesh, and the axis along which batches are divided."""
+    """Base class: a mesh, and the axis along which batches are divided.
+
+    >>> Distribution(DeviceMesh((1, 1), ["batch", "model"])).batch_dim_name
+    'batch'
+    """
 
     def __init__(self, device_mesh: DeviceMesh, batch_dim_name: str | None = None) -> None:
         self.device_mesh = device_mesh

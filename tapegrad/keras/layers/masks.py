@@ -81,4 +81,6 @@ def is_known(masks: Any) -> bool:
 
 
 # Programs read the attribute under the name that it has in Keras.
-Tensor._keras_mask = property(mask_of, keep_mask)  # type: ignore[attr-defined]
+Tensor._keras_mask = property(  # type: ignore[attr-defined]
+    mask_of, keep_mask, doc="The mask that a layer gave to this output, or None."
+)

@@ -7,6 +7,7 @@ part. While a *unit* (usually one layer) computes, the whole is kept; then it is
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -91,6 +92,7 @@ def set_sharded(variable: Variable, weight: ShardedWeight | None) -> None:
         _weights.pop(variable.number, None)
     else:
         _weights[variable.number] = weight
+        weakref.finalize(variable, _weights.pop, variable.number, None).atexit = False
 
 
 def sharded_weight(variable: Variable) -> ShardedWeight | None:
@@ -103,11 +105,7 @@ def sharded_weight(variable: Variable) -> ShardedWeight | None:
 
 
 def any_sharded() -> bool:
-    """Return whether any variable of this process is sharded.
-
-    >>> any_sharded()
-    False
-    """
+    """Return whether any variable of this process is sharded."""
     return bool(_weights)
 
 
