@@ -117,7 +117,10 @@ def is_supported(q: Array, k: Array, v: Array, scale: float) -> bool:
         return False
     if max(q.shape[-2], k.shape[-2]) >= 2**30 or math.prod(q.shape[:-1]) > MOST_BLOCKS:
         return False
-    return tiles.most_shared(dtype, max(depth, width)) <= _most_shared(_current_device())
+    device = _current_device()
+    if q.itemsize == 2 and int(cupy.cuda.Device(device).compute_capability) < 80:
+        return False  # the products of halves on tensor cores need instructions of Ampere
+    return tiles.most_shared(dtype, max(depth, width)) <= _most_shared(device)
 
 
 def _most_shared(device: int) -> int:
