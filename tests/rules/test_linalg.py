@@ -193,3 +193,15 @@ def test_the_slope_of_the_inverse_of_a_hermitian_matrix_is_that_of_its_lower_tri
     full = -np.linalg.inv(whole) @ np.ones((4, 4)) @ np.linalg.inv(whole)
     wanted = np.tril(full, -1) + np.triu(full, 1).T + np.diag(np.diag(full))
     np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_singular_vectors_of_numbers_that_are_not_finite_are_refused(bad, dtype):
+    # LAPACK computes for ever with the infinity at some of these places, on x86-64.
+    for place in range(12):
+        x = np.arange(1.0, 13.0, dtype=dtype)
+        x[place] = bad
+        for function in (tapegrad.linalg.svd, tapegrad.linalg.pinv):
+            with pytest.raises(np.linalg.LinAlgError, match="infinite or NaN elements"):
+                function(x.reshape(4, 3))

@@ -18,6 +18,7 @@ from tapegrad_numpy.kernels.schur import KERNELS as SCHUR
 from tapegrad_numpy.kernels.segment import KERNELS as SEGMENT
 from tapegrad_numpy.kernels.shape import KERNELS as SHAPE
 from tapegrad_numpy.kernels.signal import KERNELS as SIGNAL
+from tapegrad_numpy.kernels.singular_values import KERNELS as SINGULAR_VALUES
 from tapegrad_numpy.kernels.softmax import KERNELS as SOFTMAX
 from tapegrad_numpy.kernels.sorting import KERNELS as SORTING
 from tapegrad_numpy.kernels.special import KERNELS as SPECIAL
@@ -33,6 +34,7 @@ KERNELS = {
     **SORTING,
     **LINALG,
     **SCHUR,
+    **SINGULAR_VALUES,
     **PRODUCTS,
     **CONVOLUTION,
     **POOLING,
