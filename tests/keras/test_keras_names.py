@@ -207,7 +207,6 @@ def test_the_version_is_one_of_keras_3():
     [
         (keras, "applications"),
         (keras, "quantizers"),
-        (keras, "distribution"),
         (keras.utils, "FeatureSpace"),
         (keras.Sequential([layers.Dense(1)]), "quantize"),
     ],

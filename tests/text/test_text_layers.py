@@ -231,8 +231,9 @@ def test_models_train_on_text_as_on_its_numbers(make):
     wanted = plain.fit(numbers, TARGETS, batch_size=4, epochs=2, shuffle=False, verbose=0)
 
     np.testing.assert_allclose(found.history["loss"], wanted.history["loss"], rtol=1e-5)
+    # Terms of size 0.1 cancel in some predictions; their rounding is 1e-8.
     np.testing.assert_allclose(
-        model.predict(TEXTS, verbose=0), plain.predict(numbers, verbose=0), rtol=1e-5
+        model.predict(TEXTS, verbose=0), plain.predict(numbers, verbose=0), rtol=1e-5, atol=5e-8
     )
     data = tf.data.Dataset.from_tensor_slices((TEXTS, TARGETS)).batch(4)
     assert model.evaluate(data, verbose=0) == pytest.approx(
@@ -246,7 +247,7 @@ def test_the_step_after_the_text_layers_is_compiled(make):
     model.compile("sgd", "mse")
     model.fit(TEXTS, TARGETS, batch_size=4, verbose=0)
 
-    explanation = model._functions["train_step", 2, False].explain()
+    explanation = model._functions["train_step", 2, False, None].explain()
     assert len(explanation.recordings) == 1
     assert not explanation.eager_calls
 
@@ -282,7 +283,7 @@ def test_text_stands_beside_numbers_in_a_model():
     kernel, bias = model.get_weights()
     rows = np.array([[0, 0, 0, 0, 1, 1, 1], [1, 0, 0, 0, 0, 1, 1]] * 8)
     np.testing.assert_allclose(model.predict(given, verbose=0), rows @ kernel + bias, rtol=1e-5)
-    assert not model._functions["train_step", 2, False].explain().eager_calls
+    assert not model._functions["train_step", 2, False, None].explain().eager_calls
 
 
 def test_layers_that_are_trained_on_text_still_learn():
