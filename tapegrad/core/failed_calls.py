@@ -151,7 +151,8 @@ def _class_for(error: Exception, has_suspect: bool) -> type[TapegradError] | Non
 def _title(function: Any, args: Sequence[Any]) -> str:
     owner, _, name = function.__qualname__.rpartition(".")
     if args and name in ("__init__", "__call__"):
-        return str(getattr(args[0], "__name__", None) or owner.rpartition(".")[2])
+        kind = type(args[0]).__name__ if name == "__call__" else owner.rpartition(".")[2]
+        return str(getattr(args[0], "__name__", None) or kind)
     return str(function.__name__)
 
 
