@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ShapeError
-from tapegrad.hub.bert import Intermediate, SelfAttention
+from tapegrad.hub.bert import Intermediate, Pooler, SelfAttention
 from tapegrad.keras.layers import Conv2D, Dense, Dropout, Layer, LayerNormalization
 from tapegrad.keras.models import Model
 from tapegrad.ops.casting.promotion import operand
-from tapegrad.ops.elementwise.trigonometric import tanh
 from tapegrad.ops.shape.joining import concat
 from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
@@ -102,17 +101,6 @@ class Encoder(Layer):
         for block in self.layer:
             x = block(x, training=training)
         return x
-
-
-class Pooler(Layer):
-    """A dense layer on the first place."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__()
-        self.dense = Dense(config["hidden_size"])
-
-    def call(self, x: Any) -> Any:
-        return tanh(self.dense(x[:, 0]))
 
 
 class ViT(Model):

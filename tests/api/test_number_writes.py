@@ -29,6 +29,7 @@ def test_a_write_does_what_numpy_does(index, value, dtype):
     assert x.dtype == dtype
 
 
+@pytest.mark.engine
 def test_a_second_write_uses_the_same_memory():
     x = tf.constant([1.0, 2.0])
     x[0] = 5.0

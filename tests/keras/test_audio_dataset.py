@@ -48,3 +48,11 @@ def test_classes_parts_and_wrong_arguments(folder: Path) -> None:
         make(folder, sampling_rate=4000)
     with pytest.raises(ValueError, match="There are no sounds"):
         make(folder / "no")
+
+
+def test_a_file_that_is_gone_is_named(folder: Path) -> None:
+    data = tf.keras.utils.audio_dataset_from_directory(folder, shuffle=False, verbose=False)
+    (folder / "no" / "1.wav").unlink()
+
+    with pytest.raises(tf.errors.NotFoundError, match=r"directory: there is no .*1\.wav"):
+        list(data)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tapegrad.audio import decode_wav
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.io.paths import named_errors
-from tapegrad.keras.utils.directory_dataset import LABEL_MODES, dataset_of, labelling, report
-from tapegrad.keras.utils.directory_index import check_parts, indexed, parts_of
+from tapegrad.keras.utils.directory_dataset import LABEL_MODES, datasets_of
+from tapegrad.keras.utils.directory_index import check_parts, indexed
 
 
 def audio_dataset_from_directory(
@@ -37,6 +35,7 @@ def audio_dataset_from_directory(
     attributes `class_names` and `file_paths`. `subset="both"` returns two datasets.
 
     >>> import os, tempfile
+    >>> import numpy as np
     >>> from tapegrad.audio import encode_wav
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("no", "yes"):
@@ -63,36 +62,24 @@ def audio_dataset_from_directory(
             f"There are no sounds in {directory}. Their names must end in .wav; with "
             "labels='inferred' they are in one subdirectory for each class."
         )
-    label_of = labelling(files, label_mode)
-    if shuffle:
-        seed = int(np.random.default_rng().integers(1_000_000)) if seed is None else seed
-        files = files.shuffled(seed)
-    parts = parts_of(files, validation_split, subset)
-    if verbose:
-        report(files, parts, subset)
 
     def read(path: str) -> Any:
-        with named_errors("audio_dataset_from_directory", path), open(path, "rb") as file:
+        with named_errors(path, "audio_dataset_from_directory"), open(path, "rb") as file:
             return decode_wav(file.read(), desired_samples=output_sequence_length or -1).audio
 
-    made = [
-        _batched(
-            dataset_of(part, read, label_of, None, seed if shuffle and k == 0 else None),
-            batch_size,
-            ragged,
-            output_sequence_length is not None,
-        )
-        for k, part in enumerate(parts)
-    ]
-    return made if len(made) > 1 else made[0]
+    def batched(dataset: Any) -> Any:
+        if output_sequence_length is not None:
+            return dataset.batch(batch_size)
+        return dataset.ragged_batch(batch_size) if ragged else dataset.padded_batch(batch_size)
 
-
-def _batched(dataset: Any, size: int | None, ragged: bool, are_equal: bool) -> Any:
-    if size is None:
-        return dataset
-    if are_equal:
-        batches: Any = dataset.batch(size)
-    else:
-        batches = dataset.ragged_batch(size) if ragged else dataset.padded_batch(size)
-    batches.class_names, batches.file_paths = dataset.class_names, dataset.file_paths
-    return batches
+    return datasets_of(
+        files,
+        read,
+        label_mode=label_mode,
+        batch=None if batch_size is None else batched,
+        shuffle=shuffle,
+        seed=seed,
+        validation_split=validation_split,
+        subset=subset,
+        verbose=verbose,
+    )

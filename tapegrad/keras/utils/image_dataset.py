@@ -8,8 +8,8 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.utils.directory_dataset import LABEL_MODES, dataset_of, labelling, report
-from tapegrad.keras.utils.directory_index import check_parts, indexed, parts_of
+from tapegrad.keras.utils.directory_dataset import LABEL_MODES, datasets_of, in_batches
+from tapegrad.keras.utils.directory_index import check_parts, indexed
 from tapegrad.keras.utils.images import (
     INTERPOLATIONS,
     checked_size,
@@ -72,13 +72,6 @@ def image_dataset_from_directory(
             f"There are no images in {directory}. Their names must end in {', '.join(_FORMATS)}; "
             "with labels='inferred' they are in one subdirectory for each class."
         )
-    label_of = labelling(files, label_mode)
-    if shuffle:
-        seed = int(np.random.default_rng().integers(1_000_000)) if seed is None else seed
-        files = files.shuffled(seed)
-    parts = parts_of(files, validation_split, subset)
-    if verbose:
-        report(files, parts, subset)
     ways = "crop" if crop_to_aspect_ratio else "pad" if pad_to_aspect_ratio else ""
     size = checked_size("image_size", image_size)
 
@@ -87,12 +80,17 @@ def image_dataset_from_directory(
         pixels = _resized(img_to_array(image, dtype="float32"), size, interpolation, ways)
         return pixels.transpose(2, 0, 1) if data_format == "channels_first" else pixels
 
-    # A validation set that is requested together with a training set keeps its order.
-    made = [
-        dataset_of(part, read, label_of, batch_size, seed if shuffle and k == 0 else None)
-        for k, part in enumerate(parts)
-    ]
-    return made if len(made) > 1 else made[0]
+    return datasets_of(
+        files,
+        read,
+        label_mode=label_mode,
+        batch=in_batches(batch_size),
+        shuffle=shuffle,
+        seed=seed,
+        validation_split=validation_split,
+        subset=subset,
+        verbose=verbose,
+    )
 
 
 def _resized(pixels: Any, size: tuple[int, int], interpolation: str, ways: str) -> Any:

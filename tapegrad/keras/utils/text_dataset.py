@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.errors import ArgumentError
 from tapegrad.io.paths import named_errors
-from tapegrad.keras.utils.directory_dataset import LABEL_MODES, dataset_of, labelling, report
-from tapegrad.keras.utils.directory_index import check_parts, indexed, parts_of
+from tapegrad.keras.utils.directory_dataset import LABEL_MODES, datasets_of, in_batches
+from tapegrad.keras.utils.directory_index import check_parts, indexed
 
 
 def text_dataset_from_directory(
@@ -53,20 +51,19 @@ def text_dataset_from_directory(
             f"There are no texts in {directory}. Their names must end in .txt; with "
             "labels='inferred' they are in one subdirectory for each class."
         )
-    label_of = labelling(files, label_mode)
-    if shuffle:
-        seed = int(np.random.default_rng().integers(1_000_000)) if seed is None else seed
-        files = files.shuffled(seed)
-    parts = parts_of(files, validation_split, subset)
-    if verbose:
-        report(files, parts, subset)
 
     def read(path: str) -> bytes:
         with named_errors(path, "text_dataset_from_directory"), open(path, "rb") as file:
             return file.read() if max_length is None else file.read()[:max_length]
 
-    made = [
-        dataset_of(part, read, label_of, batch_size, seed if shuffle and k == 0 else None)
-        for k, part in enumerate(parts)
-    ]
-    return made if len(made) > 1 else made[0]
+    return datasets_of(
+        files,
+        read,
+        label_mode=label_mode,
+        batch=in_batches(batch_size),
+        shuffle=shuffle,
+        seed=seed,
+        validation_split=validation_split,
+        subset=subset,
+        verbose=verbose,
+    )

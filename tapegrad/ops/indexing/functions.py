@@ -32,10 +32,10 @@ from tapegrad.ops.indexing.index_plan import (
     parse_basic,
     shape_of_basic,
 )
-from tapegrad.ops.indexing.number_writes import write_number
 from tapegrad.ops.indexing.primitives import slice_p, slice_set_p, unslice_p
 from tapegrad.ops.indexing.scatter import like, take_set_p
 from tapegrad.ops.indexing.views import SLICED, as_view, root_of, write
+from tapegrad.ops.indexing.write_hook import write_number
 from tapegrad.ops.shape.joining import unstack
 from tapegrad.ops.shape.primitives import broadcast_p, permute_p, reshape_p
 

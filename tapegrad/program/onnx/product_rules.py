@@ -139,33 +139,30 @@ def _transposed_conv(e: Nodes, call: Call, t: Input, w: Input) -> Result:
     return _channels_last(e, found, rank)
 
 
-@rule("max_pool")
-def _max_pool(e: Nodes, call: Call, x: Input) -> Result:
-    """Return the maxima; their positions are only read by gradients."""
+def _pooled(e: Nodes, call: Call, x: Input, operator: str, **attributes: Any) -> Input:
     rank, params = len(call.reads[0].shape), call.params
     found = e.op(
-        "MaxPool",
+        operator,
         _channels_first(e, x, rank),
         kernel_shape={"list": list(params["window"])},
         strides={"list": list(params["strides"])},
-        dilations={"list": list(params["dilation"])},
         pads=_pads(params["padding"]),
+        **attributes,
     )
-    return [_channels_last(e, found, rank), None]
+    return _channels_last(e, found, rank)
+
+
+@rule("max_pool")
+def _max_pool(e: Nodes, call: Call, x: Input) -> Result:
+    """Return the maxima; their positions are only read by gradients."""
+    dilations = {"list": list(call.params["dilation"])}
+    return [_pooled(e, call, x, "MaxPool", dilations=dilations), None]
 
 
 @rule("avg_pool")
 def _avg_pool(e: Nodes, call: Call, x: Input) -> Result:
-    rank, params = len(call.reads[0].shape), call.params
-    found = e.op(
-        "AveragePool",
-        _channels_first(e, x, rank),
-        kernel_shape={"list": list(params["window"])},
-        strides={"list": list(params["strides"])},
-        pads=_pads(params["padding"]),
-        count_include_pad=int(params["count_padding"]),
-    )
-    return _channels_last(e, found, rank)
+    count = int(call.params["count_padding"])
+    return _pooled(e, call, x, "AveragePool", count_include_pad=count)
 
 
 @rule("convolve")
