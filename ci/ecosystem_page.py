@@ -120,7 +120,7 @@ def programs_section(record: dict[str, Any]) -> str:
     faults = [[reason, number] for reason, number in record["faults"].items()]
     return f"""## Public programs
 
-{count} programs that nobody here wrote, run on {record["date"]} on one core of a CPU.
+{count} published programs of other authors, run on {record["date"]} on one core of a CPU.
 {record["how"]}
 
 {table(["programs", *kinds.values()], rows)}

@@ -18,7 +18,7 @@ HEAD = """## Array API tests of SciPy and scikit-learn
 Both libraries ship tests that take their arrays from a namespace of the array API standard. They
 run on the CPU with `tapegrad.numpy` as the namespace: `python ci/array_api_suite.py scipy`, and the
 same with `sklearn`. Nothing in the packages is changed. "Skipped" tests are skipped by the library
-for all namespaces that it does not know, or for a reason of its own; "xfailed" ones are expected to
+for all namespaces that it does not know, or for other reasons; "xfailed" ones are expected to
 fail."""
 
 Table = Callable[[list[str], list[list[Any]]], str]

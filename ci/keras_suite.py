@@ -64,8 +64,11 @@ def tenth_of_commit(root: Path = ROOT) -> int:
     return int(done.stdout) % 10
 
 
-def run(paths: list[str], tenth: int | None, processes: int) -> list[str]:
-    """Run the tests in Keras' folder, and return lines of outcome, seconds and test."""
+def run(paths: list[str], tenth: int | None, processes: int, texts: str = "no") -> list[str]:
+    """Run the tests in Keras' folder, and return lines of outcome, seconds and test.
+
+    `texts` is pytest's `--tb`: known failures are many, so their texts are not printed.
+    """
     place = find_spec("keras")
     if place is None or version("keras") != VERSION:
         raise SystemExit(f"Install Keras first: pip install keras=={VERSION}")
@@ -81,8 +84,9 @@ def run(paths: list[str], tenth: int | None, processes: int) -> list[str]:
             "PYTHONPATH": os.pathsep.join(map(str, roots)),
         }
         environment.setdefault("OMP_NUM_THREADS", "1")
-        options = "--assert=plain -p keras_tapegrad -p conftest -p no:cacheprovider -q --tb=line"
+        options = "--assert=plain -p keras_tapegrad -p conftest -p no:cacheprovider -q"
         command = [sys.executable, "-m", "pytest", *options.split(), "--timeout=300"]
+        command.append(f"--tb={texts}")
         # The environment may be inside this tree, whose pyproject.toml is not for these tests.
         command += ["-c", os.devnull, f"--rootdir={site}"]
         if tenth is not None:
@@ -187,6 +191,9 @@ def main(arguments: list[str]) -> int:
         lines = run(given.paths, tenth, given.processes)
     found = merged(lines)
     new = report(found, excluded())
+    if new and not given.outcomes:
+        print("The unexpected failures once more, with their errors:", flush=True)
+        run(new[:20], None, 1, "short")
     if given.record:
         write_record(found)
     return 1 if new or not found else 0

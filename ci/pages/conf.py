@@ -17,7 +17,7 @@ extensions = ["myst_parser", "sphinx_gallery.gen_gallery"]
 exclude_patterns = ["files/**"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-# A type may be named in a docstring without an entry of its own.
+# A docstring may name a type that has no entry.
 suppress_warnings = ["config.cache", "myst.header"]
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 80

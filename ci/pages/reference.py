@@ -40,7 +40,7 @@ ELSEWHERE = {
 ELEMENTWISE = ("tapegrad", "tapegrad.math", "tapegrad.nn", "tapegrad.bitwise", "tapegrad.special",
                "tapegrad.math.special", "tapegrad.numpy", "tapegrad.numpy.special",
                "tapegrad.scipy.special", "tapegrad.keras.ops")  # fmt: skip
-"""Where functions without an example of their own are called on a few numbers."""
+"""Where functions whose docstrings have no example are called on a few numbers."""
 
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (
     ([0.25, 0.5],),

@@ -1,7 +1,7 @@
 """Fully sharded training: each process holds a part of all weights, gradients and slots.
 
-A layer gathers its weights when it is called and frees them afterwards; so does the sweep on its
-way back, where the gradient of each weight is added over all processes and cut at once. Optimizers
+A layer gathers its weights when it is called and frees them afterwards. The reverse sweep does the
+same, and adds the gradient of each weight over all processes and cuts it at once. Optimizers
 see the parts only.
 """
 

@@ -1,6 +1,6 @@
 """Checkpoints that all processes write together: complete or absent, for any number of processes.
 
-Each process copies its part of the state and writes it in a thread, to a file of its own. When all
+Each process copies its part of the state and writes it to one file, in a thread. When all
 files are on the disk, rank 0 writes a manifest; a folder without one is no checkpoint. A restore
 reads one variable at a time and takes the part of this process, so the number of processes, and
 whether a model is sharded, may differ from those of the save.

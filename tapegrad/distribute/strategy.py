@@ -40,7 +40,7 @@ class ReduceOp(Enum):
 
 
 class InputContext:
-    """What a function that makes the dataset of one process is told.
+    """The position of one process, for the function that makes its dataset.
 
     >>> InputContext(num_input_pipelines=2, input_pipeline_id=1).input_pipeline_id
     1

@@ -46,7 +46,7 @@ def test_classes_parts_and_wrong_arguments(folder: Path) -> None:
     assert len(train.file_paths) == len(valid.file_paths) == 2
     with pytest.raises(ValueError, match="sampling_rate"):
         make(folder, sampling_rate=4000)
-    with pytest.raises(ValueError, match="There are no sounds"):
+    with pytest.raises(ValueError, match="No audio files found in directory"):
         make(folder / "no")
 
 

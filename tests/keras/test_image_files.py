@@ -332,7 +332,7 @@ def test_wrong_datasets_are_refused(pictures, tmp_path):
     folder = pictures["folder"]
     (tmp_path / "empty").mkdir()
     for options, sentence in [
-        ({"directory": tmp_path / "empty"}, "There are no images in"),
+        ({"directory": tmp_path / "empty"}, "No images found in directory"),
         ({"label_mode": "one_hot"}, "label_mode must be"),
         ({"interpolation": "linear"}, "interpolation must be one of nearest, bilinear"),
         ({"image_size": 4}, r"image_size must be \(height, width\)"),

@@ -46,7 +46,7 @@ def read(path: Path) -> dict[str, Row]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows, each on a line of its own."""
+    """Write rows, one on each line."""
     lines = [json.dumps(asdict(row), sort_keys=True) for row in sorted(rows, key=lambda r: r.name)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")
 

@@ -61,7 +61,7 @@ assert_type(model.predict(np.ones((2, 3)), verbose=0), Array)
 
 
 def typos() -> None:
-    """Make mistakes that a checker must find; nobody calls this."""
+    """Make mistakes that a checker must find; this is never called."""
     tf.reduce_summ(x)  # type: ignore[attr-defined]
     tf.nn.rellu(x)  # type: ignore[attr-defined]
     tf.keras.layers.Densse(1)  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ SAMPLES = 240
 """How many points the curve has in the report."""
 
 MOST_BANDS = 8
-"""How many lines have a band of their own; the others share one."""
+"""How many lines have a separate band; the others share one."""
 
 OTHERS = "other lines"
 _SAMPLE_EVERY = 20_000_000

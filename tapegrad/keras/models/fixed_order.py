@@ -17,7 +17,7 @@ from tapegrad.ops.creation import constant
 from tapegrad.ops.random.generator import get_global_generator
 
 DRAWS = 1 << 32
-"""How many random draws are kept for each shard, so that shards have numbers of their own."""
+"""How many random draws are kept for each shard, so that no two shards have the same numbers."""
 
 
 def shards_of(model: Any, data: Any, shards: int) -> Iterator[tuple[Any, Any, bool]]:

@@ -56,12 +56,7 @@ def audio_dataset_from_directory(
     if ragged and output_sequence_length is not None:
         raise ArgumentError("Sounds of one output_sequence_length need no ragged=True.")
     labels = None if label_mode is None else labels
-    files = indexed(directory, labels, (".wav",), class_names, follow_links)
-    if not files.paths:
-        raise ArgumentError(
-            f"There are no sounds in {directory}. Their names must end in .wav; with "
-            "labels='inferred' they are in one subdirectory for each class."
-        )
+    files = indexed(directory, labels, (".wav",), class_names, follow_links, "audio files")
 
     def read(path: str) -> Any:
         with named_errors(path, "audio_dataset_from_directory"), open(path, "rb") as file:

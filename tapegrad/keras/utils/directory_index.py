@@ -37,30 +37,44 @@ def indexed(
     formats: Sequence[str],
     class_names: Sequence[str] | None,
     follow_links: bool,
+    required: str | None = None,
 ) -> Files:
     """Return the files in `directory`, in the order of their names.
 
     With the labels "inferred", the label of a file is the position of its subdirectory among
-    `class_names`, by default all subdirectories in alphabetical order.
+    `class_names`, by default all subdirectories in alphabetical order. `required` says what the
+    files are, e.g. "images", and refuses a directory without any.
     """
     root = Path(directory)
     if not root.is_dir():
         raise ArgumentError(f"{root} is not a directory. Pass the directory that holds the files.")
     if isinstance(labels, str) and labels == "inferred":
-        return _by_class(root, formats, _classes(root, class_names), follow_links)
-    paths = list(_files(root, formats, follow_links))
+        found = _by_class(root, formats, _classes(root, class_names), follow_links)
+    else:
+        paths = list(_files(root, formats, follow_links))
+        found = _labelled(paths, labels, class_names, root)
+    if required is not None and not found.paths:
+        raise ArgumentError(
+            f"No {required} found in directory {root}. Their names must end in "
+            f"{', '.join(formats)}; with labels='inferred' they are in one subdirectory for each "
+            "class."
+        )
+    return found
+
+
+def _labelled(
+    paths: list[str], labels: Any, class_names: Sequence[str] | None, root: Path
+) -> Files:
+    """Return the files with the labels that the caller gave."""
     if labels is None:
         if class_names is not None:
             raise ArgumentError("class_names needs labels. Pass labels='inferred', or a list.")
-        found = Files(paths, None, [])
-    elif isinstance(labels, list | tuple):
-        found = Files(paths, _numbers(labels, paths, root), _names(labels, class_names))
-    else:
-        raise ArgumentError(
-            "labels must be 'inferred', None, or a list of one integer for each file. "
-            f"Got {labels!r}."
-        )
-    return found
+        return Files(paths, None, [])
+    if isinstance(labels, list | tuple):
+        return Files(paths, _numbers(labels, paths, root), _names(labels, class_names))
+    raise ArgumentError(
+        f"labels must be 'inferred', None, or a list of one integer for each file. Got {labels!r}."
+    )
 
 
 def _classes(root: Path, wanted: Sequence[str] | None) -> list[str]:

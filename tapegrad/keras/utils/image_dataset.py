@@ -66,12 +66,7 @@ def image_dataset_from_directory(
             "crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other. Got both."
         )
     labels = None if label_mode is None else labels
-    files = indexed(directory, labels, _FORMATS, class_names, follow_links)
-    if not files.paths:
-        raise ArgumentError(
-            f"There are no images in {directory}. Their names must end in {', '.join(_FORMATS)}; "
-            "with labels='inferred' they are in one subdirectory for each class."
-        )
+    files = indexed(directory, labels, _FORMATS, class_names, follow_links, "images")
     ways = "crop" if crop_to_aspect_ratio else "pad" if pad_to_aspect_ratio else ""
     size = checked_size("image_size", image_size)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.argument_checks import check_choice
-from tapegrad.errors import ArgumentError
 from tapegrad.io.paths import named_errors
 from tapegrad.keras.utils.directory_dataset import LABEL_MODES, datasets_of, in_batches
 from tapegrad.keras.utils.directory_index import check_parts, indexed
@@ -45,12 +44,7 @@ def text_dataset_from_directory(
     check_choice("format", format, ("tf",))
     check_parts(validation_split, subset, shuffle, seed)
     labels = None if label_mode is None else labels
-    files = indexed(directory, labels, (".txt",), class_names, follow_links)
-    if not files.paths:
-        raise ArgumentError(
-            f"There are no texts in {directory}. Their names must end in .txt; with "
-            "labels='inferred' they are in one subdirectory for each class."
-        )
+    files = indexed(directory, labels, (".txt",), class_names, follow_links, "text files")
 
     def read(path: str) -> bytes:
         with named_errors(path, "text_dataset_from_directory"), open(path, "rb") as file:

@@ -17,7 +17,7 @@ from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.primitives import reshape_p
 
 BUCKET = 25_000_000
-"""The most bytes that one call adds; a larger tensor has a call of its own."""
+"""The most bytes that one call adds; a larger tensor has a separate call."""
 
 _replicas: ContextVar[int] = ContextVar("tapegrad_replicas", default=1)
 
