@@ -7,6 +7,7 @@ place that docs/function.md promises; the reference is the eager kernel in a wid
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -264,6 +265,20 @@ def reference(case: Case) -> tuple[Any, float]:
     return (found, 0.0) if is_wider else (case.eager.astype(wide), UNITS[case.dtype])
 
 
+EXPONENTIALS = {
+    "erfc", "exp", "exp2", "exp_difference", "log1mexp", "log_sigmoid", "ndtr", "sigmoid",
+    "softplus",
+}  # fmt: skip
+"""Primitives whose loops flush small results on x86-64: see test_small_results.py."""
+
+
+def is_flushed(name: str, result: Any, eager: Any) -> Any:
+    """Where a result below the least normal number became zero, as it may."""
+    if name not in EXPONENTIALS or platform.machine() not in ("x86_64", "AMD64"):
+        return np.zeros(eager.shape, bool)
+    return (result == 0) & (abs(eager) < np.finfo(eager.dtype).tiny)
+
+
 def test_numbers_are_as_accurate_as_documented(results: list[tuple[Case, Any]]) -> None:
     faults = []
     for case, result in results:
@@ -283,6 +298,7 @@ def test_numbers_are_as_accurate_as_documented(results: list[tuple[Case, Any]]) 
             units = np.fmin(np.abs(wide - true), np.abs(wide - case.eager)) / unit
         most = (5.5 if name in FIVE else UNITS[case.dtype]) + further
         wrong = np.isfinite(case.eager) & np.isfinite(result) & (units > most)
+        wrong &= ~is_flushed(name, result, case.eager)
         faults += shown(case, result, wrong)
 
     assert not faults, "\n".join(faults)
@@ -313,6 +329,8 @@ def test_functions_equal_eager_calls_at_special_values(name: str, dtype: str) ->
         eager, compiled = function(*operands), tf.function(function)(*operands)
 
     for one, other in zip(_listed(eager), _listed(compiled), strict=True):
+        small = is_flushed(name, np.asarray(other), np.asarray(one))
+        one = np.where(small, 0, one)
         np.testing.assert_allclose(other, one, rtol=8 * np.finfo(dtype).eps, atol=0)
         known = one == one
         np.testing.assert_array_equal(np.signbit(other[known]), np.signbit(one[known]))

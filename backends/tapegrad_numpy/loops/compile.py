@@ -31,11 +31,11 @@ _WORTH_A_PROCESS = 3
 """The least number of loops per compiler process: most take longer than its start."""
 
 
-def make_all(loops: Sequence[Loop]) -> list[Run | None]:
+def make_all(loops: Sequence[Loop], *, is_program: bool = False) -> list[Run | None]:
     """Compile loops, new ones together; return None for loops that cannot be compiled."""
     if find() is None:
         return [None] * len(loops)
-    kernels = [_written(loop) for loop in loops]
+    kernels = [_written(loop, is_program) for loop in loops]
     made: list[Run | None] = []
     for loop, kernel, address in zip(loops, kernels, addresses_of(kernels)):
         run = bound(loop, kernel, address) if kernel and address else None
@@ -58,12 +58,12 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
     return [functions.get(key) if key else None for key in keys]
 
 
-def _written(loop: Loop) -> Kernel | None:
+def _written(loop: Loop, is_program: bool) -> Kernel | None:
     loop = folded(loop)
     combines = any(output.combine for output in loop.outputs)
     write = write_stages if loop.stages else write_combining if combines else write_plain
     try:
-        return write(loop)._replace(flushes=flushes(loop))
+        return write(loop)._replace(flushes=flushes(loop, is_program))
     except UntraceableError:
         return None
 

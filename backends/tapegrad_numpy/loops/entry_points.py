@@ -71,7 +71,7 @@ class CLoopCompiler:
         # Import the C generator with the first loop, because most processes have none.
         from tapegrad_numpy.loops import compile as c_compiler
 
-        return [*c_compiler.make_all(loops)]
+        return [*c_compiler.make_all(loops, is_program=True)]
 
     def writer(self, run: Callable[..., Any]) -> LoopWriter | None:
         make = run.__dict__.get("writer")

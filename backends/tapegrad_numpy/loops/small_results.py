@@ -1,19 +1,30 @@
-"""Single precision results that are not normal become zero in loops that reduce, on x86-64.
+"""Small results of loops with sums or exponentials become zero, on x86-64.
 
-There a product or quotient below 1.2e-38 takes about 150 cycles, and the same again each time it is
-read. Sums of exponentials make many: iterations of log-sum-exp took four times as long. TensorFlow
-and XLA flush such results everywhere. Here only loops with a reduction do, where such a number is a
-term of a sum or one of the values of a normalised row; operands are never flushed. Processors of
-other kinds lose no time.
+There a product or quotient below 1.2e-38 in single precision, or 2.2e-308 in double precision,
+takes about 150 cycles, and the same again each time it is read. Exponentials and their products
+make many: iterations of log-sum-exp took four times as long, a sum of Gaussian peaks three times.
+TensorFlow and XLA flush such results everywhere. Here three kinds of work flush them: loops that
+reduce, loops of recorded programs with exponentials, and matrix products in recorded programs. No
+loop with an exact function does, and operands are never flushed. Processors of other kinds lose no
+time.
 """
 
 from __future__ import annotations
 
-from tapegrad.core.trace.loop import Loop
-from tapegrad_numpy.loops.element_types import name_of
+from collections.abc import Iterable
 
-_SINGLE = frozenset({"float32", "bfloat16"})
-_OTHERS = frozenset({"float16", "float64", "complex64", "complex128"})
+from tapegrad.core.trace.expression import Expression
+from tapegrad.core.trace.loop import Loop
+
+EXPONENTIALS = frozenset({"erfc", "exp", "exp2", "logaddexp", "logaddexp2", "ndtr"})
+"""Functions whose results, or intermediate ones, are small for many ordinary operands."""
+EXACT = frozenset({
+    "float_exponent", "floor_divide", "fmod", "ldexp", "nextafter", "remainder", "spacing",
+})  # fmt: skip
+"""Functions without rounding errors: a loop with one of them keeps small results.
+
+A small remainder inside of `floor_divide` decides about a quotient of any size.
+"""
 
 TEXT = """
 #ifdef __SSE2__
@@ -30,11 +41,28 @@ static inline void keep_small_results(unsigned state) { (void)state; }
 """
 
 
-def flushes(loop: Loop) -> bool:
-    """Return whether small results of a loop become zero: it reduces, in single precision only."""
-    names = {name_of(read.dtype) for read in loop.inputs}
-    names |= {name_of(written.dtype) for written in (*loop.stages, *loop.outputs)}
-    return bool(loop.axes) and bool(names & _SINGLE) and not names & _OTHERS
+def flushes(loop: Loop, is_program: bool) -> bool:
+    """Return whether small results of a loop become zero; `is_program`: its code is recorded."""
+    if not (is_program or loop.axes):
+        return False
+    names = _names(
+        part
+        for output in (*loop.stages, *loop.outputs)
+        for part in (output.expression, output.finish)
+        if part is not None
+    )
+    return not names & EXACT and bool(loop.axes or names & EXPONENTIALS)
+
+
+def _names(expressions: Iterable[Expression]) -> set[str]:
+    """Return the names of all functions in expressions, which may share operands."""
+    waiting = list(expressions)
+    seen = {id(node): node.name for node in waiting}
+    while waiting:
+        new = [operand for operand in waiting.pop().operands if id(operand) not in seen]
+        seen.update((id(operand), operand.name) for operand in new)
+        waiting += new
+    return set(seen.values())
 
 
 def flushing(key: str) -> tuple[str, str]:

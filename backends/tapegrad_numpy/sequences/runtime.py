@@ -8,6 +8,7 @@ arrays of the call, of constants, and of parts of the memory for intermediate va
 from __future__ import annotations
 
 from tapegrad.core.backend.native_sequences import ENDLESS
+from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS
 
 LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
 """The kinds of instructions; instructions.py writes them."""
@@ -38,11 +39,31 @@ typedef void (*Sgemv64)(int, int, int64_t, int64_t, float, const float *, int64_
 typedef void (*Dgemv64)(int, int, int64_t, int64_t, double, const double *, int64_t, const double *,
                         int64_t, double, double *, int64_t);
 
+/* On processors with AVX-512, OpenBLAS has kernels for small products. That for a transposed second
+   matrix takes twice as long as the others, longer than to transpose the matrix before. */
+#ifdef __AVX512F__
+#define MOST_TRANSPOSED 4096
+#else
+#define MOST_TRANSPOSED 0
+#endif
+#define TRANSPOSE(real) for (int64_t i = 0; i < k; ++i) for (int64_t j = 0; j < n; ++j) \
+    ((real *)to)[i * n + j] = ((const real *)b)[j * lb + i]
+static int transpose_small(const int64_t *h, const char *b, double *to) {
+    const int64_t m = h[5], n = h[6], k = h[7], lb = h[9];
+    if (h[3] || !h[4] || m < 16 || k > 64 || n * k > MOST_TRANSPOSED) return 0;
+    if (h[2] == 4) TRANSPOSE(float);
+    else TRANSPOSE(double);
+    return 1;
+}
 static void matrix_product(const int64_t *h, char *a, char *b, char *c) {
     void *function = (void *)h[0];
     const int wide = h[1] == 8, is_float = h[2] == 4;
-    const int ta = h[3] ? 112 : 111, tb = h[4] ? 112 : 111;
-    const int64_t m = h[5], n = h[6], k = h[7], la = h[8], lb = h[9], lc = h[10];
+    const int64_t m = h[5], n = h[6], k = h[7], la = h[8], lc = h[10];
+    double transposed[MOST_TRANSPOSED + 1];
+    const int is_done = transpose_small(h, b, transposed);
+    const int ta = h[3] ? 112 : 111, tb = h[4] && !is_done ? 112 : 111;
+    const int64_t lb = is_done ? n : h[9];
+    if (is_done) b = (char *)transposed;
 #define GEMM(Type, real) ((Type)function)(101, ta, tb, m, n, k, 1, (const real *)a, la, \
                                           (const real *)b, lb, 0, (real *)c, lc)
     if (wide && is_float) GEMM(Sgemm64, float);
@@ -190,7 +211,12 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
             if (is_wrong) code = 3;
             break;
         }
-        case PRODUCT: products(h, data); break;
+        case PRODUCT: {
+            const unsigned state = flush_small_results();
+            products(h, data);
+            keep_small_results(state);
+            break;
+        }
         case COPY: copy_elements(h, data[0], data[1]); break;
         case FILL: fill(h, data[0]); break;
         case CALL: code = ((Function *)h[0])(h + 1, data); break;
@@ -242,4 +268,4 @@ def sequence_text() -> str:
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")
     lines += ["#undef FIXED", f"#define FIXED {FIXED}"]
-    return "\n".join(lines) + TEXT
+    return "\n".join(lines) + SMALL_RESULTS + TEXT
