@@ -218,3 +218,9 @@ def test_channels_are_folded_into_the_columns_of_an_image(mode: str, channels: i
         return tf.reduce_mean(y, axis=(0, 1)) + tf.reduce_mean(rows) + y[0, 0]
 
     check(function, array(2, 7, 9, channels), rtol=1e-10)
+
+
+def test_the_gradient_of_a_column_at_a_number_is_compiled() -> None:
+    place = tf.constant(2)
+
+    check(lambda x: x[:, place] * x[:, place + 1], array(3, 5))

@@ -66,12 +66,12 @@ def _with_runs(
     if call.results[0].number not in in_loops:
         return call
     table, index = call.reads
-    axis = call.params.get("axis", 0)
-    size = call.params.get("size", table.shape[axis])
     positions = constants.get(index.number)
     # Values of constants on other devices are not read: programs are built in the background.
     if not isinstance(positions, np.ndarray) or positions.ndim != 1:
         return call
+    axis = call.params.get("axis", 0)
+    size = call.params["size"] if "size" in call.params else table.shape[axis]
     if (index.number, size) not in known:
         inside = len(positions) and positions.min() >= 0 and positions.max() < size
         known[index.number, size] = runs_of(positions) if inside else None
