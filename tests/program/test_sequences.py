@@ -46,6 +46,22 @@ def test_products_take_all_layouts(dtype: str, flag_a: bool, flag_b: bool) -> No
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "sizes", [(16, 16, 16), (40, 64, 33), (20, 64, 64), (17, 65, 63), (300, 12, 5)]
+)
+@pytest.mark.parametrize("form", ["whole", "part"])
+def test_products_with_a_small_transposed_matrix(
+    sizes: tuple[int, int, int], form: str, dtype: str
+) -> None:
+    m, k, n = sizes
+    a, b = matrix(m, k, form, dtype), matrix(n, k, form, dtype)
+    found = run_alone("matmul", [a, b], {"transpose_a": False, "transpose_b": True}, (m, n))
+    terms = np.abs(a.astype(float)) @ np.abs(b.T)
+    assert found is not None
+    assert (np.abs(found - a.astype(float) @ b.T) <= 8 * np.finfo(dtype).eps * terms).all()
+
+
 @pytest.mark.parametrize(
     "shapes", [((5, 2, 3), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((3, 4), (5, 4, 2))]
 )
