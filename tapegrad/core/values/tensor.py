@@ -6,6 +6,7 @@ Operators are bound from the table in `tapegrad.ops.interface.operators`.
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from tapegrad.core.values import host, nest
 from tapegrad.core.values.device_name import device_name
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
+from tapegrad.core.values.library_arrays import is_output, may_write, output_memory, refuse_buffer
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
@@ -173,16 +175,19 @@ class Tensor(HasArray):
         """Return a snapshot for `np.asarray(x)`, or an array to write to for `np.array(x)`.
 
         The snapshot is read-only: a function that were to write its result into `x` would fill
-        the snapshot instead.
+        the snapshot instead. Libraries get what `tapegrad.core.values.library_arrays` describes.
         """
         if copy is False:
             raise ArgumentError(
                 "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
                 "np.from_dlpack(x) shares the memory of a tensor on the CPU."
             )
+        caller = sys._getframe(1)
+        if not copy and dtype is None and is_output(self, caller):
+            return output_memory(self)
         value = host.fetch(self.array, self.node, AS_ARRAY)
         value = value if dtype is None else value.astype(dtype, copy=False)
-        value.flags.writeable = bool(copy)
+        value.flags.writeable = bool(copy) or may_write(caller)
         return value
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -196,6 +201,7 @@ class Tensor(HasArray):
             raise DTypeError(
                 "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
             )
+        refuse_buffer(sys._getframe(1))
         value = host.fetch(self.array, self.node, AS_ARRAY)
         value.flags.writeable = False
         return value.data

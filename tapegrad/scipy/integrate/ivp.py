@@ -14,6 +14,7 @@ from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.integrate.adjoint import flow
+from tapegrad.scipy.integrate.bdf import BDF
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, locate_events
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
@@ -36,7 +37,8 @@ from tapegrad.scipy.vocabulary import (
     take,
 )
 
-METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
+METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853}
+METHODS |= {"Radau": Radau(), "BDF": BDF()}
 MANY: dict[str, ManyMethod] = {
     "RK23": ManyExplicit(RK23),
     "RK45": ManyExplicit(RK45),
