@@ -8,8 +8,9 @@ the memory of the tensor itself, as if the caller had passed `np.from_dlpack(x)`
 
 from __future__ import annotations
 
+import threading
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +19,7 @@ from tapegrad.errors import ArgumentError
 
 _PACKAGES = ("scipy.", "sklearn.")
 """Packages that write to no argument, except for those that they document."""
-
-
-class _Tensor(Protocol):
-    """The part of a tensor that is read here."""
-
-    array: Any
-    node: Any
-
-    def _exposed(self) -> Any: ...
+_lock = threading.Lock()
 
 
 def may_write(caller: FrameType) -> bool:
@@ -45,20 +38,57 @@ def is_output(x: object, caller: FrameType) -> bool:
     return module_of(caller).startswith("scipy.ndimage.") and caller.f_locals.get("output") is x
 
 
-def output_memory(x: _Tensor) -> np.ndarray:
-    """Return the memory of a tensor for a function that writes its result there."""
-    views = getattr(x, "views", ())
-    if getattr(x, "view_of", None) is not None or any(ref() is not None for ref in views):
-        raise no_output("this tensor, because a view shares its elements", "x[...] = result")
-    if x.node is not None:
-        raise no_output("this tensor, because a tape follows it", "x[...] = result")
-    if not isinstance(x.array, np.ndarray):
-        raise no_output("this tensor, which is not in host memory", "x[...] = result")
-    memory: np.ndarray = x._exposed()  # noqa: SLF001
+def output_memory(x: Any) -> np.ndarray:
+    """Return the memory of a tensor for a function that writes its result there.
+
+    If views share elements with the tensor, all of them first become views of one memory, so that
+    they show the result, too.
+    """
+    root = x
+    while getattr(root, "view_of", None) is not None:
+        root = root.view_of[0]
+    if not isinstance(root.array, np.ndarray):
+        raise no_output("this tensor, which is not in host memory")
+    with _lock:
+        family = _shown_by(root, np.ascontiguousarray(root.array))
+        if any(tensor.node is not None for tensor, _ in family):
+            raise no_output("this tensor, because a tape follows it or a view of it")
+        if len(family) == 1:
+            x._exposed()  # noqa: SLF001
+        elif not all(t.is_shared and _is_same(t.array, array) for t, array in family):
+            _expose(_shown_by(root, np.array(root.array, order="C")))
+    memory: np.ndarray = x.array
+    if not memory.flags.writeable:
+        raise no_output("a read-only view", "y = result")
     return memory
 
 
-def no_output(what: str, remedy: str) -> ArgumentError:
+def _expose(family: list[tuple[Any, np.ndarray]]) -> None:
+    """Let tensors show parts of one memory that other code writes."""
+    if any(tensor.array.dtype != array.dtype for tensor, array in family):
+        raise no_output("this tensor, because a view shows its real part")
+    for tensor, array in family:
+        tensor._show(array)  # noqa: SLF001
+
+
+def _shown_by(tensor: Any, memory: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+    """Return a tensor and its living views with the parts of the memory that they show."""
+    found = [(tensor, memory)]
+    for ref in getattr(tensor, "views", ()):
+        view = ref()
+        if view is not None:
+            _, kind, how = view.view_of
+            found += _shown_by(view, kind.layout(memory, how))
+    return found
+
+
+def _is_same(array: Any, shown: np.ndarray) -> bool:
+    """Whether an array is a certain part of a memory."""
+    here, there = array.__array_interface__, shown.__array_interface__
+    return all(here[name] == there[name] for name in ("data", "shape", "strides", "typestr"))
+
+
+def no_output(what: str, remedy: str = "x[...] = result") -> ArgumentError:
     """Return the error of an `output` that SciPy cannot write to."""
     return ArgumentError(
         f"SciPy cannot write its result to {what}. Leave out output=, and assign the result: "

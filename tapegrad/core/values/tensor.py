@@ -9,7 +9,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -132,6 +132,8 @@ class Tensor(HasArray):
     __slots__ = ("__weakref__", "array", "node", "view_of", "views")
 
     node: Node | None
+    is_shared: ClassVar[bool] = False
+    """Whether another library can write to the memory."""
     view_of: Any
     views: list[weakref.ref[Tensor]]
 
@@ -183,7 +185,7 @@ class Tensor(HasArray):
                 "np.from_dlpack(x) shares the memory of a tensor on the CPU."
             )
         caller = sys._getframe(1)
-        if not copy and dtype is None and is_output(self, caller):
+        if not copy and is_output(self, caller) and not is_recorded(self.array):
             return output_memory(self)
         value = host.fetch(self.array, self.node, AS_ARRAY)
         value = value if dtype is None else value.astype(dtype, copy=False)
@@ -236,13 +238,18 @@ class Tensor(HasArray):
         """The array; NumPy scalars, which have no DLPack methods, become 0-d arrays."""
         return np.asarray(self.array) if isinstance(self.array, np.generic) else self.array
 
+    def _show(self, memory: Array) -> None:
+        """Make this a tensor of memory that other code writes."""
+        self.array = memory
+        if type(self) is Tensor:
+            self.__class__ = SharedTensor
+
     def _exposed(self) -> Array:
         """Return the array for a library that may write to it: nothing else has its memory."""
         if type(self) is not SharedTensor:
             if is_held_elsewhere(self):
                 self.array = backend_of(self.array).xp.asarray(self.array, copy=True)
-            if type(self) is Tensor:
-                self.__class__ = SharedTensor
+            self._show(self.array)
         return self._shared_array
 
     @property
@@ -350,6 +357,7 @@ class SharedTensor(Tensor):
     """A tensor whose memory another library can write: see `tapegrad.core.values.shared`."""
 
     __slots__ = ()
+    is_shared = True
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:

@@ -188,15 +188,11 @@ def _equations(
 class _Walk:
     """A running integration. The host reads one number per iteration and three per step."""
 
-    def __init__(
-        self, field: Field, y: Any, times: Sequence[float], control: Control
-    ) -> None:
+    def __init__(self, field: Field, y: Any, times: Sequence[float], control: Control) -> None:
         self.field, self.control, self.t, self.times = field, control, times[0], times
         self.sign = math.copysign(1.0, times[-1] - self.t)
         slope = control.evaluate(field, self.t, y)
-        self.step = min(
-            first_step(field, self.t, y, slope, self.sign, control), control.max_step
-        )
+        self.step = min(first_step(field, self.t, y, slope, self.sign, control), control.max_step)
         self.differences = Differences(y, slope, self.sign * self.step)
         self.rescalings = [(1, self.sign * self.step)]
         self.matrix = field_jacobian(field, self.t, y, control)
@@ -235,9 +231,7 @@ class _Walk:
     def _accept(self, target: float, correction: Any, change: Any, every_step: bool) -> Advance:
         start, order = self.t, self.differences.order
         seen: list[float] = []
-        while self._next < len(self.times) and (
-            self.sign * (target - self.times[self._next]) >= 0
-        ):
+        while self._next < len(self.times) and (self.sign * (target - self.times[self._next]) >= 0):
             if self.sign * (self.times[self._next] - start) <= 0:
                 raise ArgumentError("The times of an integration must be increasing or decreasing.")
             seen.append(self.times[self._next])

@@ -77,7 +77,9 @@ class Multistep(Protocol):
 class Implicit(Protocol):
     """A method that stores its steps, because they cannot be integrated backwards."""
 
-    def repeat(self, field: Field, y: Any, steps: Sequence[Any], times: Container[float]) -> list[Any]:
+    def repeat(
+        self, field: Field, y: Any, steps: Sequence[Any], times: Container[float]
+    ) -> list[Any]:
         """Return the states at the times, of steps already taken, with derivatives."""
 
 
