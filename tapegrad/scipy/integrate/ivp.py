@@ -18,9 +18,10 @@ from tapegrad.scipy.integrate.bdf import BDF
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, locate_events
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
+from tapegrad.scipy.integrate.many.bdf import ManyBDF
 from tapegrad.scipy.integrate.many.flow import flow_many
 from tapegrad.scipy.integrate.many.methods import ManyExplicit, ManyMethod, ManyRadau, Tolerance
-from tapegrad.scipy.integrate.many.steps import Steps
+from tapegrad.scipy.integrate.many.steps import ManyMultistep, Steps
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
 from tapegrad.scipy.problems import are_many
@@ -39,11 +40,12 @@ from tapegrad.scipy.vocabulary import (
 
 METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853}
 METHODS |= {"Radau": Radau(), "BDF": BDF()}
-MANY: dict[str, ManyMethod] = {
+MANY: dict[str, ManyMethod | ManyMultistep] = {
     "RK23": ManyExplicit(RK23),
     "RK45": ManyExplicit(RK45),
     "DOP853": ManyExplicit(DOP853),
     "Radau": ManyRadau(),
+    "BDF": ManyBDF(),
 }
 
 
