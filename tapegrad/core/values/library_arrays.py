@@ -54,7 +54,7 @@ def output_memory(x: Any) -> np.ndarray:
         if any(tensor.node is not None for tensor, _ in family):
             raise no_output("this tensor, because a tape follows it or a view of it")
         if len(family) == 1:
-            x._exposed()  # noqa: SLF001
+            x._exposed()
         elif not all(t.is_shared and _is_same(t.array, array) for t, array in family):
             _expose(_shown_by(root, np.array(root.array, order="C")))
     memory: np.ndarray = x.array
@@ -68,7 +68,7 @@ def _expose(family: list[tuple[Any, np.ndarray]]) -> None:
     if any(tensor.array.dtype != array.dtype for tensor, array in family):
         raise no_output("this tensor, because a view shows its real part")
     for tensor, array in family:
-        tensor._show(array)  # noqa: SLF001
+        tensor._show(array)
 
 
 def _shown_by(tensor: Any, memory: np.ndarray) -> list[tuple[Any, np.ndarray]]:

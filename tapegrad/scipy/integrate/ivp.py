@@ -141,13 +141,15 @@ def solve_ivp(
     """Solve y' = fun(t, y, *args) over t_span; `.t` and `.y` hold the times and the states.
 
     The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau' or 'BDF'. The states are
-    returned at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any time.
+    returned at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any
+    time.
     `events` are functions of time and state with SciPy's attributes `terminal` and `direction`.
     Inside vmap and recorded functions, `status` and `success` are tensors, there are neither events
     nor dense output, and without `t_eval` only the states at the ends of t_span are returned.
 
     y0, args and variables that `fun` reads get gradients, by the adjoint method or, for 'Radau' and
-    'BDF', by implicit differentiation of each step. Times and states of events have first derivatives.
+    'BDF', by implicit differentiation of each step. Times and states of events have first
+    derivatives.
 
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], rtol=1e-8)
     >>> found.y.round(4).tolist()

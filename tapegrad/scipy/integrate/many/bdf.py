@@ -1,8 +1,8 @@
 """Backward differentiation formulas for many trajectories, each with its own order and steps.
 
-See `tapegrad.scipy.integrate.bdf` for the method. The differences are one array of rows per order,
-and what depends on the order of a trajectory is selected by masks, so that a recorded function fuses
-it. Enclosing tapes record each step by its implicit derivatives.
+See `tapegrad.scipy.integrate.bdf` for the method. The differences are one array of rows per order.
+Masks select what depends on the order of a trajectory, so that a recorded function fuses it.
+Enclosing tapes record each step by its implicit derivatives.
 """
 
 from __future__ import annotations
