@@ -15,7 +15,6 @@ Array = Any
 
 # Elements per chunk, which limits the memory of their flat positions to 8 MiB.
 _CHUNK = 1 << 20
-_FEW_COLUMNS = 8
 
 
 def _reduce(ufunc: np.ufunc, x: Array, ids: Array, num: int, start: Any) -> Array:
@@ -41,25 +40,11 @@ def _reduce(ufunc: np.ufunc, x: Array, ids: Array, num: int, start: Any) -> Arra
 
 
 def segment_sum(x: Array, ids: Array, *, num: int) -> Array:
-    width = math.prod(x.shape[1:])
-    if x.dtype == np.float64 and 0 < width <= _FEW_COLUMNS and ids.size:
-        total = _sum_of_columns(x.reshape(len(ids), width), ids, num)
-        if total is not None:
-            return total.reshape(num, *x.shape[1:])
+    if x.dtype == np.float64 and x.ndim == 1 and ids.size and int(ids.min()) >= 0:
+        total = np.bincount(ids, x, num)  # adds in the same order as `add.at`, and is faster
+        if len(total) == num:
+            return total
     return _reduce(np.add, x, ids, num, 0)
-
-
-def _sum_of_columns(rows: Array, ids: Array, num: int) -> Array | None:
-    """Sum each column by `bincount`, which adds in the same order as `add.at` and is faster.
-
-    Return None where an id is negative or too large.
-    """
-    ids = ids.astype(np.intp, copy=False)
-    try:
-        sums = [np.bincount(ids, column, num) for column in rows.T]
-    except ValueError:
-        return None
-    return np.stack(sums, axis=1) if all(len(one) == num for one in sums) else None
 
 
 def segment_prod(x: Array, ids: Array, *, num: int) -> Array:
