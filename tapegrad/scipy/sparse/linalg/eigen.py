@@ -1,10 +1,10 @@
 """A few eigenvalues of large Hermitian matrices, and singular values: eigsh and svds.
 
 The method is Lanczos with thick restarts: products with the matrix extend a basis, and a restart
-keeps its best vectors. All data stay on the device; the host reads once per restart, unless the
-basis spans the whole space (up to 20 unknowns by default), and inside vmap all examples take as many
-restarts as the slowest. Derivatives
-come from the equations of the eigenpairs and need distinct eigenvalues.
+keeps its best vectors. All data stay on the device. The host reads once per restart, and not at all
+if the basis spans the whole space (up to 20 unknowns by default). Inside vmap all examples take as
+many restarts as the slowest. Derivatives come from the equations of the eigenpairs and need
+distinct eigenvalues.
 """
 
 from __future__ import annotations
