@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tapegrad.ops.control.stop_gradient import stop_gradient
 from tapegrad.ops.elementwise.exponential import exp, log
 from tapegrad.ops.elementwise.powers import sqrt
 from tapegrad.ops.elementwise.rounding import rint
@@ -16,6 +17,8 @@ from tapegrad.special_functions.quadrature import power_sum
 
 # Euler's integral is used where both of its exponents are at least this.
 _MIN_EXPONENT = 0.5
+_MOST_RECURRED = 40
+"""Polynomials up to this degree are computed by a recurrence."""
 _TERMS_1F1, _FAR = 340, 160.0
 _TERMS_2F1, _NEAR_ONE = 420, 0.9
 
@@ -25,9 +28,9 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
     For 0.5 <= a <= b - 0.5 the relative error is about 1e-13 for every x. Elsewhere the result is a
     power series (|x| up to 160, or any x for an integer a <= 0) or an asymptotic series. Both need
-    |a| and |b| small compared with 160, and lose digits near the zeros of the function. For an
-    integer a <= 0 and |x| > 160, the derivative with respect to a only includes the terms of the
-    polynomial.
+    |a| and |b| small compared with 160, and lose digits near the zeros of the function. Polynomials
+    of a degree up to 40 with positive b lose none to cancellation. For an integer a <= 0 and
+    |x| > 160, the derivative with respect to a only includes the terms of the polynomial.
 
     >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 6)
     1.718282
@@ -50,8 +53,26 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
     has_pole = is_pole(b) & ~(is_pole(a) & (a >= b))
     is_safe = is_inner | has_pole
     other = _kummer_series(where(is_safe, 1.0, a), where(is_safe, 1.0, b), where(is_safe, 0.0, x))
+    is_short = is_pole(a) & (a >= -_MOST_RECURRED) & (b > 0) & (x > 0) & (abs(other) < math.inf)
+    exact = _laguerre(where(is_short, -a, 0.0), where(is_short, b, 1.0), where(is_short, x, 0.0))
+    other = other + stop_gradient(where(is_short, exact - other, 0.0))  # the derivatives stay
     y = where(is_inner, inner, other)
     return where(has_pole, _at_pole(a, x), where(x == 0, 1.0, y))
+
+
+def _laguerre(degree: Any, b: Any, x: Any) -> Any:
+    """Return 1F1(-degree; b; x) by its recurrence, in which the terms of the series do not cancel.
+
+    >>> float(_laguerre(2.0, 2.0, 3.0)) == 1 - 3 + 1.5
+    True
+    """
+    degree, b, x = (stop_gradient(value) for value in (degree, b, x))
+    before, last = 0.0 * x, 1.0 + 0.0 * x
+    found = last
+    for k in range(_MOST_RECURRED):
+        before, last = last, ((2 * k + b - x) * last - k * before) / (b + k)
+        found = where(degree == k + 1, last, found)
+    return found
 
 
 def _at_pole(a: Any, x: Any) -> Any:

@@ -128,3 +128,17 @@ def test_gauss_at_one_has_a_closed_form(a: float, b: float, c: float) -> None:
     found = float(special.hyp2f1(*[tf.constant(v, "float64") for v in (a, b, c, 1.0)]))
 
     assert found == pytest.approx(math.prod(signs) * math.exp(size), rel=1e-12 + 1e-15 * c)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(-16.0, 16.0, 17.0), (-14.0, 18.0, 17.0), (-40.0, 2.5, 90.0)]
+)
+def test_polynomials_with_large_terms(arguments: tuple[float, ...]) -> None:
+    exact = series([Decimal(arguments[0])], Decimal(arguments[1]), Decimal(arguments[2]))
+    assert float(special.hyp1f1(*arguments)) == pytest.approx(float(exact), rel=1e-12)
+    slope = tf.grad(lambda x: special.hyp1f1(*arguments[:2], x))(
+        tf.constant(arguments[2], "float64")
+    )
+    ahead = series([Decimal(arguments[0] + 1)], Decimal(arguments[1] + 1), Decimal(arguments[2]))
+    wanted = float(ahead) * arguments[0] / arguments[1]
+    assert float(slope) == pytest.approx(wanted, rel=1e-12)

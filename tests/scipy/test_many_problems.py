@@ -135,6 +135,41 @@ def test_minima(method):
     assert len(set(found.nit.numpy().tolist())) > 1
 
 
+BOX = [(-0.2, 0.8), (None, 0.5), (0.1, None)]
+
+
+def test_minima_within_bounds():
+    starts, a = RNG.uniform(-2.0, 2.0, (6, 3)), np.linspace(0.6, 1.2, 6)
+    found = optimize.batched.minimize(
+        rosenbrock, starts, [a], bounds=BOX, tol=1e-10, options={"gtol": 1e-7}
+    )
+    assert found.success.numpy().all()
+    for i in range(6):
+
+        def on_host(x, a=a[i]):
+            return np.sum(10.0 * (x[1:] - x[:-1] ** 2) ** 2 + (a - x[:-1]) ** 2)
+
+        wanted = reference.minimize(
+            on_host, starts[i], method="L-BFGS-B", bounds=BOX, tol=1e-14, options={"gtol": 1e-9}
+        )
+        assert float(found.fun[i]) == pytest.approx(wanted.fun, rel=1e-6, abs=1e-9)
+        np.testing.assert_allclose(found.x[i], wanted.x, atol=1e-4)
+
+
+def test_derivatives_of_minima_within_bounds():
+    def minimum(a):
+        options = {"gtol": 1e-9, "ftol": 0.0}
+        start = np.array([0.5, 0.2, 0.2])
+        return optimize.minimize(rosenbrock, start, a, bounds=BOX, options=options).x
+
+    a = tf.constant(np.array([0.6, 0.75]))
+    slopes = tf.vmap(tf.jacobian(minimum))(a)
+    for one, slope in zip(a, slopes, strict=True):
+        wanted = (minimum(one + 1e-4) - minimum(one - 1e-4)) / 2e-4
+        np.testing.assert_allclose(slope, wanted, atol=2e-5)
+        assert float(slope[1]) == 0.0  # held by its bound
+
+
 def test_gradients_of_minima_in_a_recorded_function():
     @tf.function
     def minimum(a):

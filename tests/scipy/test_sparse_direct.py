@@ -234,6 +234,46 @@ def test_second_derivatives_of_an_eigenvalue():
     np.testing.assert_allclose(ours, wanted, rtol=1e-8)
 
 
+@pytest.mark.parametrize("size", [6, 30])
+def test_eigenvalues_inside_vmap(size):
+    """Examples that need different numbers of restarts, against dense matrices one by one."""
+    random = np.random.default_rng(1)
+    rows, columns = np.nonzero(random.uniform(size=(size, size)) < 0.3)
+    entries = random.normal(size=(3, len(rows))) * np.array([[1.0], [3.0], [0.1]])
+
+    def matrix(data):
+        half = sparse.coo_array((data, (rows, columns)), shape=(size, size))
+        return half + half.T + sparse.diags([np.arange(float(size))], [0])
+
+    def largest(data):
+        return sparse.linalg.eigsh(matrix(data), 2, "LA", return_eigenvectors=False)
+
+    def dense(data):
+        half = np.zeros((size, size))
+        half[rows, columns] = data
+        return np.linalg.eigvalsh(half + half.T + np.diag(np.arange(float(size))))[-2:]
+
+    found = tf.vmap(largest)(tf.constant(entries))
+    np.testing.assert_allclose(found, [dense(one) for one in entries], rtol=1e-10)
+    slopes = tf.vmap(tf.grad(lambda data: tf.reduce_sum(largest(data))))(tf.constant(entries))
+    for place in ((0, 3), (2, 7)):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = entries.copy()
+            moved[place] += step
+            ends.append(dense(moved[place[0]]).sum())
+        assert float(slopes[place]) == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)
+
+
+def test_singular_values_inside_vmap():
+    entries = np.stack([GENERAL[ROW, COLUMN], 2.0 * GENERAL[ROW, COLUMN] + 0.1])
+    found = tf.vmap(lambda data: sparse.linalg.svds(matrix_of(data), 2)[1])(tf.constant(entries))
+    for one, data in zip(found.numpy(), entries, strict=True):
+        full = np.zeros((6, 6))
+        full[ROW, COLUMN] = data
+        np.testing.assert_allclose(one, np.linalg.svd(full)[1][1::-1], rtol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9)])
 def test_singular_values(shape):
     matrix = RANDOM.normal(size=shape)

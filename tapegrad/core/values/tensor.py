@@ -6,9 +6,10 @@ Operators are bound from the table in `tapegrad.ops.interface.operators`.
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tapegrad.core.values import host, nest
 from tapegrad.core.values.device_name import device_name
 from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
+from tapegrad.core.values.library_arrays import is_output, may_write, output_memory, refuse_buffer
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
@@ -130,6 +132,8 @@ class Tensor(HasArray):
     __slots__ = ("__weakref__", "array", "node", "view_of", "views")
 
     node: Node | None
+    is_shared: ClassVar[bool] = False
+    """Whether another library can write to the memory."""
     view_of: Any
     views: list[weakref.ref[Tensor]]
 
@@ -173,16 +177,19 @@ class Tensor(HasArray):
         """Return a snapshot for `np.asarray(x)`, or an array to write to for `np.array(x)`.
 
         The snapshot is read-only: a function that were to write its result into `x` would fill
-        the snapshot instead.
+        the snapshot instead. Libraries get what `tapegrad.core.values.library_arrays` describes.
         """
         if copy is False:
             raise ArgumentError(
                 "A tensor becomes a NumPy array by a copy, which copy=False forbids. "
                 "np.from_dlpack(x) shares the memory of a tensor on the CPU."
             )
+        caller = sys._getframe(1)
+        if not copy and is_output(self, caller) and not is_recorded(self.array):
+            return output_memory(self)
         value = host.fetch(self.array, self.node, AS_ARRAY)
         value = value if dtype is None else value.astype(dtype, copy=False)
-        value.flags.writeable = bool(copy)
+        value.flags.writeable = bool(copy) or may_write(caller)
         return value
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -196,6 +203,7 @@ class Tensor(HasArray):
             raise DTypeError(
                 "Python's buffers hold no bfloat16. Use x.numpy() or tapegrad.cast(x, 'float32')."
             )
+        refuse_buffer(sys._getframe(1))
         value = host.fetch(self.array, self.node, AS_ARRAY)
         value.flags.writeable = False
         return value.data
@@ -230,13 +238,18 @@ class Tensor(HasArray):
         """The array; NumPy scalars, which have no DLPack methods, become 0-d arrays."""
         return np.asarray(self.array) if isinstance(self.array, np.generic) else self.array
 
+    def _show(self, memory: Array) -> None:
+        """Make this a tensor of memory that other code writes."""
+        self.array = memory
+        if type(self) is Tensor:
+            self.__class__ = SharedTensor
+
     def _exposed(self) -> Array:
         """Return the array for a library that may write to it: nothing else has its memory."""
         if type(self) is not SharedTensor:
             if is_held_elsewhere(self):
                 self.array = backend_of(self.array).xp.asarray(self.array, copy=True)
-            if type(self) is Tensor:
-                self.__class__ = SharedTensor
+            self._show(self.array)
         return self._shared_array
 
     @property
@@ -344,6 +357,7 @@ class SharedTensor(Tensor):
     """A tensor whose memory another library can write: see `tapegrad.core.values.shared`."""
 
     __slots__ = ()
+    is_shared = True
 
 
 def wrap(array: Array, node: Node | None = None) -> Tensor:

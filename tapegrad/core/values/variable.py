@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy as copying
 import os
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -24,6 +25,7 @@ from tapegrad.core.values.convert import (
     to_tensor,
 )
 from tapegrad.core.values.dtypes import numpy_dtype
+from tapegrad.core.values.library_arrays import is_output, may_write, no_output, refuse_buffer
 from tapegrad.core.values.shared import copy_of, private_array
 from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
@@ -270,9 +272,14 @@ class Variable(HasArray):
         return TensorRef(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        caller = sys._getframe(1)
+        if is_output(self, caller):
+            raise no_output(f"the variable {self.name!r}", "v.assign(result)")
+        copy = True if copy is None and may_write(caller) else copy
         return self.shared_value().__array__(dtype, copy)
 
     def __buffer__(self, flags: int) -> memoryview:
+        refuse_buffer(sys._getframe(1))
         buffer: memoryview = self.shared_value().__buffer__(flags)
         return buffer
 

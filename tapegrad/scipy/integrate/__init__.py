@@ -1,6 +1,6 @@
 """SciPy's integration with gradients: differential equations and quadrature.
 
-ivp           solve_ivp, odeint; methods in explicit and radau, gradients in adjoint
+ivp           solve_ivp, odeint; methods in explicit, radau and bdf, gradients in adjoint
 batched       many trajectories at once; many: their solvers
 quadrature    quad, quad_vec: adaptive quadrature of functions
 rules         quadrature of samples, and of functions at fixed points

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.autodiff.custom_gradient import custom_gradient
@@ -22,8 +22,7 @@ from tapegrad.core.recorder import active_stack
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.scipy.integrate.control import Control
-from tapegrad.scipy.integrate.radau import Radau
+from tapegrad.scipy.integrate.control import Control, Implicit
 from tapegrad.scipy.integrate.steps import integrate
 from tapegrad.scipy.optimize.implicit import is_recording, without_recording
 from tapegrad.scipy.vocabulary import (
@@ -59,7 +58,7 @@ def flow(
     >>> round(float(y[1]), 5)
     7.38906
     """
-    if isinstance(control.method, Radau):
+    if control.method.is_implicit:
         return _integrate_implicit(field, y0, times, params, control, every_step)
     found: list[float] = []
 
@@ -104,13 +103,7 @@ def _integrate_implicit(
     with without_recording():
         found, states, steps = integrate(bound, y0, points, control, every_step)
     if is_recording():
-        wanted, y, recorded = set(found), y0, [y0]
-        for step in steps:
-            length = step.end - step.start
-            y = Radau().advance_with_stages(bound, step.start, y, length, step.stages)
-            if step.end in wanted:
-                recorded.append(y)
-        states = recorded
+        states = cast(Implicit, control.method).repeat(bound, y0, steps, set(found))
     return found, stack(states)
 
 

@@ -38,9 +38,9 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve y' = fun(t, y, *args) from each row of y0; `.y` has shape (count, ..., times).
 
-    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are returned
-    at `t_eval` or else at the ends of `t_span`, which all trajectories share. `in_axes` is the axis
-    of trajectories of all `args`, or one per argument; None for a shared one.
+    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau' or 'BDF'. The states are
+    returned at `t_eval` or else at the ends of `t_span`, which all trajectories share. `in_axes` is
+    the axis of trajectories of all `args`, or one per argument; None for a shared one.
 
     >>> def decay(t, y, rate):
     ...     return -rate * y

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.scipy.vocabulary import largest, maximum, mean, sqrt, stop_gradient
@@ -56,6 +56,31 @@ class Method(Protocol):
 
     def advance(self, field: Field, t: float, y: Any, step: float) -> Any:
         """Take a step of given length that enclosing tapes record."""
+
+
+@runtime_checkable
+class Multistep(Protocol):
+    """A method whose steps depend on the steps before."""
+
+    def integrate(
+        self,
+        field: Field,
+        y: Any,
+        times: Sequence[float],
+        control: Control,
+        every_step: bool,
+        stop: Callable[[Any], bool] | None,
+    ) -> tuple[list[float], list[Any], list[Any]]:
+        """See `tapegrad.scipy.integrate.steps.integrate`."""
+
+
+class Implicit(Protocol):
+    """A method that stores its steps, because they cannot be integrated backwards."""
+
+    def repeat(
+        self, field: Field, y: Any, steps: Sequence[Any], times: Container[float]
+    ) -> list[Any]:
+        """Return the states at the times, of steps already taken, with derivatives."""
 
 
 @dataclass

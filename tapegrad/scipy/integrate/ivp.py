@@ -14,12 +14,14 @@ from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy.integrate.adjoint import flow
+from tapegrad.scipy.integrate.bdf import BDF
 from tapegrad.scipy.integrate.control import Control, Method
 from tapegrad.scipy.integrate.events import as_events, end_of_integration, locate_events
 from tapegrad.scipy.integrate.explicit import DOP853, RK23, RK45
+from tapegrad.scipy.integrate.many.bdf import ManyBDF
 from tapegrad.scipy.integrate.many.flow import flow_many
 from tapegrad.scipy.integrate.many.methods import ManyExplicit, ManyMethod, ManyRadau, Tolerance
-from tapegrad.scipy.integrate.many.steps import Steps
+from tapegrad.scipy.integrate.many.steps import ManyMultistep, Steps
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
 from tapegrad.scipy.problems import are_many
@@ -36,12 +38,14 @@ from tapegrad.scipy.vocabulary import (
     take,
 )
 
-METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853, "Radau": Radau()}
-MANY: dict[str, ManyMethod] = {
+METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853}
+METHODS |= {"Radau": Radau(), "BDF": BDF()}
+MANY: dict[str, ManyMethod | ManyMultistep] = {
     "RK23": ManyExplicit(RK23),
     "RK45": ManyExplicit(RK45),
     "DOP853": ManyExplicit(DOP853),
     "Radau": ManyRadau(),
+    "BDF": ManyBDF(),
 }
 
 
@@ -136,14 +140,16 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve y' = fun(t, y, *args) over t_span; `.t` and `.y` hold the times and the states.
 
-    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau'. The states are returned
-    at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any time.
+    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau' or 'BDF'. The states are
+    returned at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any
+    time.
     `events` are functions of time and state with SciPy's attributes `terminal` and `direction`.
     Inside vmap and recorded functions, `status` and `success` are tensors, there are neither events
     nor dense output, and without `t_eval` only the states at the ends of t_span are returned.
 
-    y0, args and variables that `fun` reads get gradients, by the adjoint method or, for 'Radau', by
-    implicit differentiation of each step. Times and states of events have first derivatives.
+    y0, args and variables that `fun` reads get gradients, by the adjoint method or, for 'Radau' and
+    'BDF', by implicit differentiation of each step. Times and states of events have first
+    derivatives.
 
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], rtol=1e-8)
     >>> found.y.round(4).tolist()

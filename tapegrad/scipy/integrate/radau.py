@@ -7,6 +7,7 @@ reads one number per iteration. The derivatives of a step follow from the implic
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class Radau:
         self, field: Field, t: float, y: Any, slope: Any, step: float, control: Control
     ) -> Attempt:
         shape, flat = tuple(y.shape), reshape_p(y, shape=(-1,))
-        jac_matrix = _jacobian(field, t, y, control)
+        jac_matrix = field_jacobian(field, t, y, control)
         found = _solve_stages(field, t, y, step, jac_matrix, control)
         if found is None:
             return Attempt(y, slope, math.inf)
@@ -82,9 +83,23 @@ class Radau:
             control = Control(1e-9, 1e-12, self)
             still = stop_gradient(y)
             moves = _solve_stages(
-                field, t, still, step, _jacobian(field, t, still, control), control
+                field, t, still, step, field_jacobian(field, t, still, control), control
             )
+        if moves is None:  # the equations of two shorter steps are easier to solve
+            y = self.advance(field, t, y, 0.5 * step)
+            return self.advance(field, t + 0.5 * step, y, 0.5 * step)
         return self.advance_with_stages(field, t, y, step, moves)
+
+    def repeat(
+        self, field: Field, y: Any, steps: Sequence[Any], times: Container[float]
+    ) -> list[Any]:
+        """Return the states at the times, of steps already taken, with derivatives."""
+        found = [y]
+        for step in steps:
+            y = self.advance_with_stages(field, step.start, y, step.end - step.start, step.stages)
+            if step.end in times:
+                found.append(y)
+        return found
 
     def advance_with_stages(self, field: Field, t: float, y: Any, step: float, stages: Any) -> Any:
         """Return the state after a step with known stages, with implicit derivatives."""
@@ -95,7 +110,7 @@ class Radau:
         return y + reshape_p(exact[2 * size :], shape=tuple(y.shape))
 
 
-def _jacobian(field: Field, t: float, y: Any, control: Control) -> Any:
+def field_jacobian(field: Field, t: float, y: Any, control: Control) -> Any:
     """Return the Jacobian of the field as a constant matrix."""
     control.matrices += 1
     shape = tuple(y.shape)

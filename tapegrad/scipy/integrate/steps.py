@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tapegrad.errors import ArgumentError
-from tapegrad.scipy.integrate.control import Control, Field
+from tapegrad.scipy.integrate.control import Control, Field, Multistep
 from tapegrad.scipy.vocabulary import stop_gradient
 
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
@@ -31,7 +31,7 @@ Stop = Callable[[Step], bool]
 """Returns whether to end the integration after a step."""
 
 
-def _first_step(field: Field, t: float, y: Any, slope: Any, sign: float, control: Control) -> float:
+def first_step(field: Field, t: float, y: Any, slope: Any, sign: float, control: Control) -> float:
     """Guess the first step from the norms of two derivatives (Hairer, Nørsett and Wanner)."""
     if control.first_step is not None:
         return control.first_step
@@ -52,11 +52,11 @@ def integrate(
     control: Control,
     every_step: bool = False,
     stop: Stop | None = None,
-) -> tuple[list[float], list[Any], list[Step]]:
+) -> tuple[list[float], list[Any], list[Any]]:
     """Return the times and the states there; with `every_step`, also those after each step.
 
     Steps end at the given times, so that no state is interpolated. Nothing is recorded. The third
-    list holds the steps of implicit methods.
+    list holds the steps of implicit methods, for their `repeat`.
 
     >>> from tapegrad.scipy.vocabulary import operand
     >>> from tapegrad.scipy.integrate.explicit import RK45
@@ -70,16 +70,18 @@ def integrate(
     found_times, found, steps = [t], [y], []
     if len(times) == 1:
         return found_times, found, []
+    if isinstance(control.method, Multistep):
+        return control.method.integrate(field, y, times, control, every_step, stop)
     sign = math.copysign(1.0, times[-1] - t)
     slope = control.evaluate(field, t, y)
-    step = _first_step(field, t, y, slope, sign, control)
+    step = first_step(field, t, y, slope, sign, control)
     for end in times[1:]:
         if (end - t) * sign < 0:
             raise ArgumentError("The times of an integration must be increasing or decreasing.")
         while t != end:
             taken, slope, step = _accepted(field, t, y, slope, step, end, control)
             if taken.end == t:
-                raise _too_small(t)
+                raise too_small(t)
             t, y = taken.end, taken.after
             if control.method.is_implicit:
                 steps.append(taken)
@@ -102,8 +104,8 @@ def _accepted(
     power = -1 / (control.method.error_order + 1)
     while True:
         step = min(step, control.max_step)
-        if not step > 10 * abs(math.nextafter(t, sign * math.inf) - t):
-            raise _too_small(t)
+        if not step > least_step(t, sign):
+            raise too_small(t)
         rest = abs(end - t)
         is_last = step >= rest
         length = rest if is_last else step
@@ -120,7 +122,17 @@ def _accepted(
         step = length * (max(_LEAST, _SAFETY * size**power) if size < math.inf else _LEAST)
 
 
-def _too_small(t: float) -> ArgumentError:
+def least_step(t: float, sign: float) -> float:
+    """Return the length that steps from a time in a direction must exceed.
+
+    >>> least_step(1.0, 1.0) < 1e-14
+    True
+    """
+    return 10 * abs(math.nextafter(t, sign * math.inf) - t)
+
+
+def too_small(t: float) -> ArgumentError:
+    """Return the error of steps that became too small."""
     return ArgumentError(
         f"The step size has become too small at t = {t!r}: the solution grows without bound "
         "there, or the tolerances are below the precision of its dtype."

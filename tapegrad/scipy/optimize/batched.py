@@ -123,16 +123,18 @@ def minimize(
     fun: Callable[..., Any],
     x0: Any,
     args: Any = (),
-    method: str = "BFGS",
+    method: str | None = None,
     *,
     in_axes: Any = 0,
+    bounds: Any = None,
     tol: float | None = None,
     options: dict[str, Any] | None = None,
 ) -> OptimizeResult:
     """Find a local minimum of the scalar fun(x, *args) from each row of x0.
 
-    The method is 'BFGS', 'L-BFGS-B' (without bounds) or 'Newton-CG'. `in_axes` is the axis of
-    problems of all `args`, or one per argument; None for a shared one.
+    The method is 'BFGS', the default, 'Newton-CG' or 'L-BFGS-B', the default with `bounds`, which
+    all problems share. `in_axes` is the axis of problems of all `args`, or one per argument; None
+    for a shared one.
 
     >>> import tapegrad
     >>> def distance(x, centre):
@@ -144,11 +146,12 @@ def minimize(
     args = arguments(args)
 
     def one(x: Any, *args: Any) -> Any:
-        return minimizing.minimize(fun, x, args, method, tol=tol, options=options)
+        return minimizing.minimize(fun, x, args, method, bounds=bounds, tol=tol, options=options)
 
     given = [check_problems(x0, "minimize", "x0"), *args]
     axes = [0, *axes_of(in_axes, len(args), "minimize")]
-    settings = ("minimize", method, tol, options)
+    ends = [bounds.lb, bounds.ub] if hasattr(bounds, "lb") else bounds
+    settings = ("minimize", method, ends, tol, options)
     found: OptimizeResult = solve_together(fun, one, given, axes, settings)
     return found
 

@@ -20,7 +20,7 @@ from tapegrad.scipy.optimize.implicit import read_scalars
 from tapegrad.scipy.optimize.objective import Objective, Outcome, State, Watcher, dot, max_norm
 from tapegrad.scipy.vocabulary import cast, maximum, minimum, numbers_like, numpy_dtype_of
 
-_ENOUGH, _NEAR, _MOST_TRIALS = 1e-4, 1e-8, 25
+ENOUGH, _NEAR, MOST_TRIALS = 1e-4, 1e-8, 25
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ def _along_arc(
     direction = rule.direction(state.x, free * state.gradient, free)
     direction = free * direction - (1.0 - free) * state.gradient
     step, most = first, 0.0
-    for _ in range(_MOST_TRIALS):
+    for _ in range(MOST_TRIALS):
         point = box.inside(state.x + step * direction)
         value, gradient = objective.both(point)
         expected = dot(state.gradient, point - state.x)
         now, slope, size = read_scalars(READER, value, expected, box.reach(point, gradient))
-        if slope < 0 and now <= state.value + _ENOUGH * slope:
+        if slope < 0 and now <= state.value + ENOUGH * slope:
             return State(point, gradient, now, size), -slope
         most = max(most, -slope)
         step *= _shorter(state.value, slope, now)

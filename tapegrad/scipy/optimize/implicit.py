@@ -92,6 +92,23 @@ def with_implicit_derivatives(residual: Vectors, found: Any, is_symmetric: bool 
     return x
 
 
+def stationary_point(slope: Vectors, found: Any, held: Any = None) -> Any:
+    """Return a root of a gradient with its derivatives; `held` is 1 for variables without any.
+
+    >>> import tapegrad
+    >>> found = tapegrad.constant([2.0, 4.0])
+    >>> stationary_point(lambda x: x - 1.0, found).tolist()
+    [2.0, 4.0]
+    """
+    if held is None:
+        return with_implicit_derivatives(slope, found, is_symmetric=True)
+
+    def stationary(point: Any) -> Any:
+        return (1.0 - held) * slope(point) + held * (point - found)
+
+    return with_implicit_derivatives(stationary, found)
+
+
 def _zero_that_steps_back(residual: Vectors, x: Any, is_symmetric: bool) -> Callable[..., Any]:
     def solution_step(rest: Any) -> tuple[Any, Vectors]:
         return zeros_like(rest), lambda upstream: _solved_back(residual, x, upstream, is_symmetric)

@@ -17,7 +17,7 @@ from tapegrad.scipy.optimize.descending import Limits, descend
 from tapegrad.scipy.optimize.directions import BFGS, LBFGS, ConjugateGradient, NewtonCG
 from tapegrad.scipy.optimize.implicit import (
     is_recording,
-    with_implicit_derivatives,
+    stationary_point,
     without_recording,
 )
 from tapegrad.scipy.optimize.lagrangian import Lagrangian, constrained_minimum, descend_constrained
@@ -113,11 +113,11 @@ def minimize(
     name = _named(method, box, bool(equal or positive))
     chosen = _options(name, x, tol, options)
     if are_many(x, args):
-        if box is not None or callback is not None:
+        if callback is not None:
             raise ArgumentError(
-                "Inside vmap or a recorded function, minimize supports neither bounds nor callback."
+                "Inside vmap or a recorded function, minimize supports no callback."
             )
-        return minimize_many(objective, x, name, chosen)
+        return minimize_many(objective, x, name, chosen, box)
     watcher = Watcher(callback, objective.shape)
     with without_recording():
         lagrangian = Lagrangian(objective, equal, positive, x) if name == "SLSQP" else None
@@ -219,18 +219,14 @@ def _attached(
 ) -> Any:
     """Return the minimum with derivatives; variables held by a bound have none."""
     x = outcome.state.x
-    held = x * 0.0
+    held = None if lagrangian is None else x * 0.0
     if box is not None:
         with without_recording():
             gradient = objective.slope(x) if lagrangian is None else grad(lagrangian)(x)
             held = 1.0 - box.free(x, gradient)
     if lagrangian is not None:
         return constrained_minimum(lagrangian, x, held)
-
-    def stationary(point: Any) -> Any:
-        return (1.0 - held) * objective.slope(point) + held * (point - x)
-
-    return with_implicit_derivatives(stationary, x, is_symmetric=box is None)
+    return stationary_point(objective.slope, x, held)
 
 
 def _result(objective: Objective, outcome: Outcome, solution: Any) -> OptimizeResult:

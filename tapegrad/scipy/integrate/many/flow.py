@@ -1,8 +1,8 @@
 """The states of many trajectories with gradients.
 
 Explicit methods use the adjoint equation, solved backwards from one requested time to the one
-before. Radau records its steps. Gradients flow to initial states, parameters and variables, and for
-Radau to everything that the right-hand side reads.
+before. Implicit methods record their steps. Gradients flow to initial states, parameters and
+variables, and for implicit methods to everything that the right-hand side reads.
 """
 
 from __future__ import annotations

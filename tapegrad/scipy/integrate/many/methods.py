@@ -151,7 +151,7 @@ class ManyRadau:
             parts = [w * moves[:, i * size : (i + 1) * size] for i, w in enumerate(ERRORS)]
             weighted = (parts[0] + parts[1] + parts[2]) / wide
             unit = numbers_like(y, np.eye(size))
-            inverse = _inverse(unit * (REAL / expand_dims(wide, 2)) - matrix)
+            inverse = inverse_of(unit * (REAL / expand_dims(wide, 2)) - matrix)
             estimate = products(inverse, slope + weighted)
             error = goal.size(estimate, still, ahead)
             # The first slope overestimates the error of a stiff start.
@@ -184,7 +184,7 @@ class ManyRadau:
             expand_dims(expand_dims(stages, 1), 3), shape=(3, 1, 3, 1)
         ) * expand_dims(expand_dims(matrix, 1), 3)
         product = product.reshape((count, 3 * size, 3 * size))
-        inverse = _inverse(unit - expand_dims(expand_dims(step, 1), 2) * product)
+        inverse = inverse_of(unit - expand_dims(expand_dims(step, 1), 2) * product)
         states = concat([y, y, y], 1)
         limit = max(10 * eps_of(y) / goal.rtol, min(0.03, goal.rtol**0.5))
         never, zero = step * 0.0 > 1.0, step * 0.0
@@ -208,7 +208,7 @@ class ManyRadau:
         return moves, converges, 3 * number
 
 
-def _inverse(matrices: Rows) -> Rows:
+def inverse_of(matrices: Rows) -> Rows:
     """Return the inverse of every trajectory's matrix; of the identity where it is not finite."""
     is_finite = every(abs(matrices) < _INFINITE, (1, 2), keepdims=True)
     return inv_p(where(is_finite, matrices, numbers_like(matrices, np.eye(matrices.shape[1]))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from tapegrad.autodiff.batching import in_frame
 from tapegrad.ops.control.loops import loop
@@ -27,11 +27,22 @@ TOO_SMALL = -1
 """The status of a trajectory whose steps became too small, as in SciPy."""
 
 
+@runtime_checkable
+class ManyMultistep(Protocol):
+    """A method whose steps depend on the steps before."""
+
+    error_order: int
+    is_implicit: bool
+
+    def integrate(self, field: Field, y: Rows, times: Rows, steps: Steps) -> Trajectories:
+        """See `integrate_many`."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """The method, the tolerances and the limits of steps."""
 
-    method: ManyMethod
+    method: ManyMethod | ManyMultistep
     goal: Tolerance
     max_step: float = math.inf
     first_step: float | None = None
@@ -49,18 +60,21 @@ class Trajectories:
 def integrate_many(field: Field, y: Rows, times: Rows, steps: Steps) -> Trajectories:
     """Integrate from the first to the last of the times; both have a row per trajectory.
 
-    The steps of a trajectory end at its times.
+    The steps of a one-step method end at the times.
     """
+    method = steps.method
+    if isinstance(method, ManyMultistep):
+        return method.integrate(field, y, times, steps)
     with in_frame(None):
-        start, signs = times[:, 0], _signs(times)
+        start, signs = times[:, 0], signs_of(times)
         slope = field.still(start, y)
         is_finite = sum_over(abs(stop_gradient(y)) + abs(slope), 1) < math.inf
-        step, calls = _first_step(field, start, y, slope, signs, steps)
+        step, calls = first_step(field, start, y, slope, signs, steps)
         status = where(is_finite, 0, TOO_SMALL)
 
         def interval(carried: list[Any], entry: list[Any]) -> tuple[list[Any], list[Any]]:
             t, *rest = carried
-            attempt = _attempt(field, signs, entry[0], steps)
+            attempt = _attempt(field, signs, entry[0], steps, method)
             state = (t, *rest[:3], t * 0.0 + _MOST, *rest[3:])
             goes_on = (rest[3] == 0) & (abs(entry[0] - t) > 0.0)
             t, y, slope, step, _, status, calls = field.problems.iterate(attempt, goes_on, state)
@@ -75,13 +89,16 @@ def integrate_many(field: Field, y: Rows, times: Rows, steps: Steps) -> Trajecto
         return Trajectories(concat([expand_dims(y, 0), seen], 0), last[4], last[5])
 
 
-def _signs(times: Rows) -> Rows:
+def signs_of(times: Rows) -> Rows:
+    """Return the directions of integration."""
     return where(times[:, -1] >= times[:, 0], 1.0, -1.0)
 
 
-def _attempt(field: Field, signs: Rows, end: Rows, steps: Steps) -> Callable[..., list[Rows]]:
+def _attempt(
+    field: Field, signs: Rows, end: Rows, steps: Steps, method: ManyMethod
+) -> Callable[..., list[Rows]]:
     """Return the function that tries one step of every trajectory towards `end`."""
-    power = -1.0 / (steps.method.error_order + 1)
+    power = -1.0 / (method.error_order + 1)
 
     def attempt(
         t: Rows, y: Rows, slope: Rows, step: Rows, most: Rows, status: Rows, calls: Rows
@@ -90,7 +107,7 @@ def _attempt(field: Field, signs: Rows, end: Rows, steps: Steps) -> Callable[...
         rest = abs(end - t)
         is_last = step >= rest
         length = where(is_last, where(rest > 0.0, rest, 1.0), step)
-        tried = steps.method.attempt(field, t, y, slope, signs * length, steps.goal)
+        tried = method.attempt(field, t, y, slope, signs * length, steps.goal)
         error = stop_gradient(tried.error)
         accepts = error < 1.0
         scaled = _SAFETY * maximum(error, 1e-30) ** power
@@ -111,7 +128,7 @@ def _attempt(field: Field, signs: Rows, end: Rows, steps: Steps) -> Callable[...
     return attempt
 
 
-def _first_step(
+def first_step(
     field: Field, t: Rows, y: Rows, slope: Rows, signs: Rows, steps: Steps
 ) -> tuple[Rows, Rows]:
     """Guess the first steps from the norms of two derivatives; also return the numbers of calls."""

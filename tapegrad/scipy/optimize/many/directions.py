@@ -75,14 +75,14 @@ class ManyLBFGS:
         zero = zeros_like(x[:, 0])
         return [*none, *none, *[zero] * self.count, zero + 1.0]
 
-    def _parts(self, known: Sequence[Rows]) -> tuple[list[Rows], list[Rows], list[Rows], Rows]:
+    def parts(self, known: Sequence[Rows]) -> tuple[list[Rows], list[Rows], list[Rows], Rows]:
         """Return steps, changes and weights from the oldest to the newest, and the scale."""
         count = self.count
         first, second, third = (list(known[k * count : (k + 1) * count]) for k in range(3))
         return first, second, third, known[-1]
 
     def direction(self, known: Sequence[Rows], x: Rows, gradient: Rows) -> Rows:
-        steps, changes, rhos, scale = self._parts(known)
+        steps, changes, rhos, scale = self.parts(known)
         weights: list[Rows] = []
         for k in reversed(range(self.count)):
             weights.insert(0, rhos[k] * dots(steps[k], gradient))
@@ -94,13 +94,18 @@ class ManyLBFGS:
         return -gradient
 
     def update(self, known: Sequence[Rows], step: Rows, change: Rows) -> list[Rows]:
-        steps, changes, rhos, scale = self._parts(known)
-        along, square = dots(step, change), dots(change, change)
-        bends_up = along > np.finfo(float).eps * square
-        safe = where(bends_up, along, 1.0)
-        rho = where(bends_up, 1.0 / safe, 0.0)
-        scale = where(bends_up, safe / maximum(square, 1e-30), scale)
+        steps, changes, rhos, scale = self.parts(known)
+        rho, scale = weights_of(step, change, scale)
         return [*steps[1:], step, *changes[1:], change, *rhos[1:], rho, scale]
+
+
+def weights_of(step: Rows, change: Rows, scale: Rows) -> tuple[Rows, Rows]:
+    """Return 1 / (step·change) and the initial scale; 0 and the old one if step·change <= 0."""
+    along, square = dots(step, change), dots(change, change)
+    bends_up = along > np.finfo(float).eps * square
+    safe = where(bends_up, along, 1.0)
+    rho = where(bends_up, 1.0 / safe, 0.0)
+    return rho, where(bends_up, safe / maximum(square, 1e-30), scale)
 
 
 class ManyNewtonCG:

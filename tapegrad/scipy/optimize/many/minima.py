@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.errors import ArgumentError
+from tapegrad.scipy.optimize.boxes import Box
 from tapegrad.scipy.optimize.descending import Limits
 from tapegrad.scipy.optimize.implicit import (
     is_recording,
-    with_implicit_derivatives,
+    stationary_point,
     without_recording,
 )
 from tapegrad.scipy.optimize.many.directions import (
@@ -20,6 +20,8 @@ from tapegrad.scipy.optimize.many.directions import (
     ManyNewtonCG,
 )
 from tapegrad.scipy.optimize.many.searches import FIELDS, Search, Trial, begin, judge
+from tapegrad.scipy.optimize.many.state import Minima
+from tapegrad.scipy.optimize.many.within_bounds import DescentWithin
 from tapegrad.scipy.optimize.objective import Objective
 from tapegrad.scipy.optimize.result import OptimizeResult
 from tapegrad.scipy.problems import Problems, Rows, choose
@@ -39,7 +41,7 @@ METHODS = ("BFGS", "L-BFGS-B", "Newton-CG")
 
 
 def minimize_many(
-    objective: Objective, x: Any, method: str, chosen: dict[str, Any]
+    objective: Objective, x: Any, method: str, chosen: dict[str, Any], box: Box | None = None
 ) -> OptimizeResult:
     """Return the minima of all problems of the running vmaps as a result of one problem."""
     if method not in METHODS:
@@ -49,11 +51,17 @@ def minimize_many(
         )
     problems = Problems(x)
     with without_recording():
-        found = _Descent(problems, objective, method, chosen).run(problems.rows(stop_gradient(x)))
+        rule, limits = _rule(problems, objective, method, chosen), _limits(method, chosen)
+        if box is not None and isinstance(rule, ManyLBFGS):
+            descent: Any = DescentWithin(problems, objective, box, rule, limits)
+        else:
+            descent = _Descent(problems, objective, rule, limits)
+        found = descent.run(problems.rows(stop_gradient(x)))
+        held = None if box is None else problems.one(1.0 - box.free(found.x, found.gradient))
     point = problems.one(found.x)
     solution = point
     if is_recording():
-        solution = with_implicit_derivatives(objective.slope, point, is_symmetric=True)
+        solution = stationary_point(objective.slope, point, held)
     status = problems.one(found.status)
     return OptimizeResult(
         x=objective.reshaped(solution),
@@ -67,33 +75,29 @@ def minimize_many(
     )
 
 
-@dataclass(frozen=True)
-class _Minima:
-    x: Rows
-    value: Rows
-    gradient: Rows
-    iterations: Rows
-    calls: Rows
-    status: Rows
+def _limits(method: str, chosen: dict[str, Any]) -> Limits:
+    stops = {k: chosen[k] for k in ("gtol", "ftol", "xtol", "maxfun") if k in chosen}
+    return Limits(int(chosen["maxiter"]), guesses=method != "Newton-CG", **stops)
+
+
+def _rule(
+    problems: Problems, objective: Objective, method: str, chosen: dict[str, Any]
+) -> ManyDirections:
+    if method == "L-BFGS-B":
+        return ManyLBFGS(int(chosen["maxcor"]))
+    return ManyNewtonCG(problems, objective) if method == "Newton-CG" else ManyBFGS()
 
 
 class _Descent:
     """The iteration of all problems."""
 
     def __init__(
-        self, problems: Problems, objective: Objective, method: str, chosen: dict[str, Any]
+        self, problems: Problems, objective: Objective, rule: ManyDirections, limits: Limits
     ) -> None:
         self._problems, self._objective = problems, objective
-        stops = {k: chosen[k] for k in ("gtol", "ftol", "xtol", "maxfun") if k in chosen}
-        is_newton = method == "Newton-CG"
-        self._limits = Limits(int(chosen["maxiter"]), guesses=not is_newton, **stops)
-        self._rule: ManyDirections = ManyBFGS()
-        if method == "L-BFGS-B":
-            self._rule = ManyLBFGS(int(chosen["maxcor"]))
-        elif is_newton:
-            self._rule = ManyNewtonCG(problems, objective)
+        self._rule, self._limits = rule, limits
 
-    def run(self, x: Rows) -> _Minima:
+    def run(self, x: Rows) -> Minima:
         value, gradient = self._problems.call(self._objective.both, x)
         size = largest(abs(gradient), 1)
         is_finite = abs(value) + size < math.inf
@@ -106,7 +110,7 @@ class _Descent:
         line = [direction, slope, *search.flat()]
         state = [x, value, gradient, none, one, status, value * 0.0 > 1.0, *line, *known]
         goes_on = is_finite & ~is_done & (none < self._limits.maxiter)
-        return _Minima(*self._problems.iterate(self._round, goes_on, state)[:6])
+        return Minima(*self._problems.iterate(self._round, goes_on, state)[:6])
 
     def _line(
         self, known: list[Rows], x: Rows, value: Rows, gradient: Rows, gain: Rows

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import INTERPRETERS
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.host import Later, fetch_later
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.ops.control.condition_hook import is_undecided
@@ -80,6 +81,11 @@ def _inside(value: Any) -> Any:
     while type(value) in INTERPRETERS:
         value = value.tensor
     return value
+
+
+def read_every(flag: Any, how: str) -> bool:
+    """Read on the host whether a condition holds, in a vmap for every example."""
+    return bool(read_on_host(every(_inside(flag)), how))
 
 
 def max_iterations(limit: int | None, size: int, is_solved: Any) -> int:
