@@ -54,6 +54,7 @@ fingerprint() {
 
 # ensure_venv EXTRA: make .venv hold tapegrad, editable, with that extra of pyproject.toml.
 # Installs only if pyproject.toml changed since it last did ("dev" includes all extras but "docs").
+# Modules are compiled at their first import: for pip to compile all takes longer than to install.
 ensure_venv() {
     local extra="$1" stamp stamps
     is_venv_usable || make_venv
@@ -65,7 +66,7 @@ ensure_venv() {
         fi
     done
     echo "Installing tapegrad[$extra] into .venv (only needed when pyproject.toml changes)."
-    "$PYTHON" -m pip install --quiet --editable "$ROOT[$extra]" ||
+    "$PYTHON" -m pip install --quiet --no-compile --editable "$ROOT[$extra]" ||
         die "pip could not install tapegrad[$extra]; its message is above."
     fingerprint >"$VENV/installed-$extra"
 }

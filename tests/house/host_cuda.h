@@ -1,16 +1,14 @@
 // Enough of CUDA to run a block of threads on the host, one after the other.
 //
-// Each thread is a context of its own. A barrier or a shuffle passes control on until all threads
-// have arrived, so it needs the same barriers and shuffles in all threads of a block.
+// A barrier or a shuffle passes control on until all threads have arrived, so it needs the same
+// barriers and shuffles in all threads of a block. Each kernel includes this header; it has no
+// containers or streams, which took most of the time of a compilation.
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
-#include <ucontext.h>
 #include <utility>
-#include <vector>
 using namespace std;
 
 #define __device__
@@ -23,47 +21,16 @@ using namespace std;
 struct Place { unsigned int x; };
 static Place blockIdx, threadIdx;
 
-namespace host {
-struct Thread { ucontext_t context; vector<char> stack; bool is_done; int arrivals; };
-static vector<Thread> threads;
-static ucontext_t caller;
-static void (*body)();
-alignas(16) static char slots[2][1024][16];
+// In host_threads.cpp, which is compiled once.
+extern "C" {
+void host_pass_on(Place* own);
+int host_arrivals(unsigned int thread);
+void host_run_block(void (*body)(), Place* current, int count, int backwards);
+}
 
-inline void enter() { body(); threads[threadIdx.x].is_done = true; }
-inline void pass_on() {
-    const Place own = threadIdx;
-    ++threads[own.x].arrivals;
-    swapcontext(&threads[own.x].context, &caller);
-    threadIdx = own;
-}
-inline void run_block(int count, bool backwards) {
-    threads.resize(count);
-    for (Thread& one : threads) {
-        one.stack.resize(1 << 16);
-        getcontext(&one.context);
-        one.context.uc_stack.ss_sp = one.stack.data();
-        one.context.uc_stack.ss_size = one.stack.size();
-        one.context.uc_link = &caller;
-        one.is_done = false;
-        one.arrivals = 0;
-        makecontext(&one.context, enter, 0);
-    }
-    for (bool is_done = false; !is_done;) {
-        is_done = true;
-        for (int t = 0; t < count; ++t) {
-            threadIdx.x = backwards ? count - 1 - t : t;
-            Thread& one = threads[threadIdx.x];
-            if (!one.is_done) swapcontext(&caller, &one.context);
-            is_done = is_done && one.is_done;
-        }
-        for (Thread& one : threads) {
-            if (one.arrivals == threads[0].arrivals && one.is_done == threads[0].is_done) continue;
-            fprintf(stderr, "The threads of a block reach different barriers.\n");
-            abort();
-        }
-    }
-}
+namespace host {
+alignas(16) static char slots[2][1024][16];
+inline void pass_on() { host_pass_on(&threadIdx); }
 }  // namespace host
 
 inline void __syncthreads() { host::pass_on(); }
@@ -73,7 +40,7 @@ template <class T> T __shfl_xor_sync(unsigned int mask, T x, int step) {
     static_assert(sizeof(T) <= 16, "");
     if (mask != 0xffffffffu) abort();
     const unsigned int own = threadIdx.x;
-    const int turn = host::threads[own].arrivals % 2;
+    const int turn = host_arrivals(own) % 2;
     memcpy(host::slots[turn][own], &x, sizeof(T));
     host::pass_on();
     memcpy(&x, host::slots[turn][own ^ step], sizeof(T));
@@ -83,7 +50,7 @@ template <class T> T __shfl_up_sync(unsigned int mask, T x, int step) {
     static_assert(sizeof(T) <= 16, "");
     if (mask != 0xffffffffu) abort();
     const unsigned int own = threadIdx.x;
-    const int turn = host::threads[own].arrivals % 2;
+    const int turn = host_arrivals(own) % 2;
     memcpy(host::slots[turn][own], &x, sizeof(T));
     host::pass_on();
     if (own % 32 >= (unsigned int)step) memcpy(&x, host::slots[turn][own - step], sizeof(T));
@@ -119,9 +86,9 @@ template <class... A> void launch_all(void (*kernel)(A...), void** arguments, in
     static void (*own)(A...);
     own = kernel;
     the_arguments = arguments;
-    host::body = [] { call(own, the_arguments, index_sequence_for<A...>()); };
+    void (*body)() = [] { call(own, the_arguments, index_sequence_for<A...>()); };
     for (int block = 0; block < blocks; ++block) {
         blockIdx.x = backwards ? blocks - 1 - block : block;
-        host::run_block(threads, backwards);
+        host_run_block(body, &threadIdx, threads, backwards);
     }
 }

@@ -22,6 +22,9 @@ from tapegrad_cupy.launch.cuda_source import wide_dtype
 
 SHIM = Path(__file__).with_name("host_cuda.h")
 
+_FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-fsanitize=alignment,bounds",
+          "-fsanitize-undefined-trap-on-error")  # fmt: skip
+
 _GUARD = 64
 """Elements before and after each array, which a kernel must not use."""
 
@@ -98,15 +101,29 @@ def _count(shape: tuple[int, ...]) -> int:
 @functools.cache
 def _compiled(text: str, name: str = "loop") -> Any:
     """Return the function that runs a kernel; misaligned vectors and wrong indices end it."""
-    source = f'#include "{SHIM}"\n{text}{_LAUNCH.format(name=name)}'
+    source = f'#include "{SHIM.name}"\n{text}{_LAUNCH.format(name=name)}'
     source = source.replace("#include <cuda_bf16.h>", "").replace("#include <cuda_fp16.h>", "")
-    flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared"]
-    flags += ["-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"]
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernel.so"
-        command = ["g++", *flags, "-x", "c++", "-", "-o", str(library)]
+        include = f"-I{_prepared().name}"  # before the folder of the header, for its compiled form
+        command = ["g++", *_FLAGS, include, f"-I{SHIM.parent}", "-shared", "-x", "c++", "-"]
+        command += ["-o", str(library), "-nostdlib", "-lm", "-lc", "-lgcc"]
         subprocess.run(command, input=source, check=True, text=True)
         return ctypes.CDLL(str(library)).run
+
+
+@functools.cache
+def _prepared() -> tempfile.TemporaryDirectory[str]:
+    """Compile the header, and load the threads of a block for the kernels of this process."""
+    folder = tempfile.TemporaryDirectory()
+    header, threads = Path(folder.name) / SHIM.name, Path(folder.name) / "threads.so"
+    for command in (
+        [*_FLAGS, "-x", "c++-header", str(SHIM), "-o", f"{header}.gch"],
+        ["-O1", "-fPIC", "-shared", str(SHIM.with_name("host_threads.cpp")), "-o", str(threads)],
+    ):
+        subprocess.run(["g++", *command], check=True)
+    ctypes.CDLL(str(threads), mode=ctypes.RTLD_GLOBAL)
+    return folder
 
 
 def run_kernel(

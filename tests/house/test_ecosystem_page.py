@@ -51,7 +51,7 @@ def test_programs_are_counted_by_outcome(script: ModuleType) -> None:
 
     text = script.programs_section(record)
 
-    assert "6 programs" in text
+    assert "6 published programs" in text
     assert "| guides | 3 | 0 |" in text
     assert "| all | 4 | 2 |" in text
     assert "| a name | 2 |" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tapegrad.core.trace.expression import array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad_numpy import self_checks, switches
 from tapegrad_numpy.loops import binding, compile as making, compiler, direct_calls
+from tapegrad_numpy.loops.lone_functions import EntryPoint
 from tapegrad_numpy.loops.source import write_plain
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
@@ -26,14 +27,11 @@ F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Reset the self-check, and compile into an empty folder."""
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Compile the entry point again, into an empty folder."""
     monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path / "kept"))
-    monkeypatch.setattr(direct_calls, "_checked", [])
-    monkeypatch.setattr(direct_calls, "_failures", [])
-    making._shared_text.cache_clear()
-    yield
-    making._shared_text.cache_clear()
+    again = EntryPoint(direct_calls.entry_text, "call_loop")
+    monkeypatch.setattr(direct_calls, "ENTRY", again)
 
 
 def turn_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,14 +133,15 @@ OTHER_STRUCTS = {
 def test_compiled_code_that_expects_other_structs_is_noticed(
     name: str, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = direct_calls._TEXT
     before, after = OTHER_STRUCTS[name]
-    assert text.count(before) == 1
-    changed = text.replace(before, after)
+    assert direct_calls._TEXT.count(before) == 1
+    monkeypatch.setattr(direct_calls, "_TEXT", direct_calls._TEXT.replace(before, after))
     if name == "a field more before the data":
         # The numbers of the check lie behind the same field.
-        changed = changed.replace("(const int64_t *)self->data", "(const int64_t *)self->more")
-    monkeypatch.setattr(direct_calls, "_TEXT", changed)
+        entries = direct_calls._ENTRIES.replace(
+            "(const int64_t *)self->data", "(const int64_t *)self->more"
+        )
+        monkeypatch.setattr(direct_calls, "_ENTRIES", entries)
     x, output = np.arange(3.0), np.empty(3)
 
     function = caller_of(a_loop((3,)))

@@ -40,6 +40,7 @@ def a_loop(factor: float) -> Loop:
 
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make(a_loop(1.5))  # what all loops share is compiled into the usual folder
     monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path / "kept"))
     return tmp_path / "kept"
 

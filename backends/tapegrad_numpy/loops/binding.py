@@ -23,7 +23,7 @@ Run = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]
 
 
 def caller(
-    arrays: Sequence[tuple[Any, Sequence[int]]], inputs: int, kernel: Kernel, address: int
+    arrays: Sequence[tuple[Any, Sequence[int]]], inputs: int, kernel: Kernel, address: Address
 ) -> Callable[..., int]:
     """Return a function of arrays, inputs first; its result is 0 unless one does not fit."""
     make = direct_calls.caller if direct_calls.are_used() else ctypes_calls.caller
@@ -47,7 +47,7 @@ def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
     return run
 
 
-def _writer(loop: Loop, arrays: Sequence[Any], kernel: Kernel, address: int) -> LoopWriter:
+def _writer(loop: Loop, arrays: Sequence[Any], kernel: Kernel, address: Address) -> LoopWriter:
     """The function in C that writes over arrays of variables; see `LoopCompiler.writer`."""
     call = direct_calls.caller(arrays, len(loop.inputs), kernel, address, team(), keeps_lock=True)
     new = [functools.partial(np.empty, output.shape, output.dtype) for output in loop.outputs]

@@ -19,9 +19,9 @@ from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.folding import folded
-from tapegrad_numpy.loops.libraries import Address, address_of, load, with_parts
+from tapegrad_numpy.loops.libraries import Address, load, parts_of_loop
 from tapegrad_numpy.loops.lone_functions import lone_function
-from tapegrad_numpy.loops.runtime import runtime_text
+from tapegrad_numpy.loops.runtime import PARTIAL_RESULTS, runtime_text
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import write_stages
@@ -50,11 +50,10 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
     compiler = find()
     if compiler is None:
         return [None] * len(kernels)
-    is_direct = direct_calls.are_used()
-    keys = [kernel and _key(compiler, kernel, is_direct) for kernel in kernels]
+    keys = [kernel and _key(compiler, kernel) for kernel in kernels]
     functions = _functions(compiler, {k: n for k, n in zip(keys, kernels) if k and n})
-    if is_direct and not direct_calls.are_used():
-        return addresses_of(kernels)  # the self-check failed: compile for calls by ctypes
+    if not direct_calls.are_used() and ctypes_calls.ENTRY.address() is None:
+        return [None] * len(kernels)
     return [functions.get(key) if key else None for key in keys]
 
 
@@ -68,19 +67,21 @@ def _written(loop: Loop) -> Kernel | None:
         return None
 
 
-def _key(compiler: Compiler, kernel: Kernel, is_direct: bool) -> str:
+def _key(compiler: Compiler, kernel: Kernel) -> str:
     flag = str(int(kernel.flushes))
-    text = compiler.identity + _shared_text(is_direct) + flag + kernel.text
+    text = compiler.identity + _shared_text() + flag + kernel.text
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @functools.cache
-def _shared_text(is_direct: bool) -> str:
-    names = ("name", "work", "close")
-    entry = direct_calls.entry_text(*names) if is_direct else ctypes_calls.entry_text(*names)
-    before = direct_calls.call_text() if is_direct else ""
-    shared: str = runtime_text() + before + entry + SMALL_RESULTS + "".join(flushing("name"))
+def _shared_text() -> str:
+    shared = PARTIAL_RESULTS + _parts_text("name", "work", "close") + SMALL_RESULTS
+    shared += "".join(flushing("name"))
     return shared + functions_text(FUNCTIONS)
+
+
+def _parts_text(key: str, work: str, close: str) -> str:
+    return f"void *loop_{key}[] = {{{work}, {close}}};\n"
 
 
 # From text to functions
@@ -107,11 +108,8 @@ def _loaded(key: str) -> Address | None:
     if path is None:
         return None
     try:
-        library = load(path)
-        if direct_calls.are_used():
-            direct_calls.check(library)
-        return with_parts(address_of(library, f"loop_{key}"), f"loop_{key}")
-    except (OSError, AttributeError):
+        return parts_of_loop(load(path), f"loop_{key}")
+    except (OSError, ValueError):
         return None
 
 
@@ -179,13 +177,10 @@ def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
 
 def _source(kernels: dict[str, Kernel]) -> str:
     names = frozenset[str]().union(*(kernel.functions for kernel in kernels.values()))
-    is_direct = direct_calls.are_used()
-    calls = direct_calls if is_direct else ctypes_calls
-    parts = [functions_text(names), runtime_text(), direct_calls.call_text() if is_direct else ""]
-    parts.append(SMALL_RESULTS)
+    parts = [functions_text(names), PARTIAL_RESULTS, SMALL_RESULTS]
     for key, kernel in kernels.items():
         text = kernel.text.replace("_KEY", f"_{key}")
         closes = f"close_{key}" if f"close_{key}(" in text else "0"
         around, work = flushing(key) if kernel.flushes else ("", f"work_{key}")
-        parts += [around, text, "\n", calls.entry_text(f"loop_{key}", work, closes)]
+        parts += [around, text, "\n", _parts_text(key, work, closes)]
     return "".join(parts)

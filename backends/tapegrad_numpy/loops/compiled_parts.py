@@ -47,10 +47,8 @@ def attach_parts(
 
 def compiled_parts(
     kernel: Kernel, address: Address, arrays: int, team: int, reports: bool = False
-) -> CompiledParts | None:
-    """Return the compiled parts of a kernel, None if its library does not name them."""
-    if not address.work:
-        return None
+) -> CompiledParts:
+    """Return the compiled parts of a kernel."""
     elements = kernel.numbers[Cut._fields.index("elements")]
     return CompiledParts(
         address.work, address.close, np.array(kernel.numbers, np.int64), kernel.slots, team,

@@ -13,27 +13,33 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad_numpy.loops.libraries import Address
+from tapegrad_numpy.loops.lone_functions import EntryPoint
+from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel
 
 _LOOP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-"""Takes packed addresses, and an array of the address of the team, the slot count and the sizes."""
+"""Takes packed addresses, and an array of the team, the slot count, the parts and the sizes."""
 
 _NO_FIT = 1
 
 
-def entry_text(name: str, work: str, close: str) -> str:
-    """Return the C text of a function for `caller`."""
-    return (
-        f"int {name}(char **data, const int64_t *s) {{\n"
-        f"    return run_tasks(data, s + 2, (const Team *)s[0], s[1], {work}, {close});\n}}\n"
-    )
+_TEXT = r"""
+int run_loop(char **data, const int64_t *s) {
+    return run_tasks(data, s + 4, (const Team *)s[0], s[1], (Work *)s[2], (Close *)s[3]);
+}
+"""
+
+
+ENTRY = EntryPoint(lambda: runtime_text() + _TEXT, "run_loop")
+"""The function in C that runs loops."""
 
 
 def caller(
     arrays: Sequence[tuple[Any, Sequence[int]]],
     inputs: int,
     kernel: Kernel,
-    address: int,
+    address: Address,
     team: int,
 ) -> Callable[..., int]:
     """Return a function of arrays, inputs first, that returns 0 unless an array is unsuitable."""
@@ -41,12 +47,15 @@ def caller(
         (np.dtype(dtype), math.prod(shape), number >= inputs)
         for number, (dtype, shape) in enumerate(arrays)
     ]
-    run, pack = _LOOP(address), struct.Struct(f"{len(arrays)}P").pack
-    numbers = np.array((team, kernel.slots, *kernel.numbers), np.int64)
+    start = ENTRY.address()
+    assert start is not None, "loops have addresses only if there is an entry point"
+    run, pack = _LOOP(start), struct.Struct(f"{len(arrays)}P").pack
+    parts = address.work, address.close
+    numbers = np.array((team, kernel.slots, *parts, *kernel.numbers), np.int64)
     at_numbers = numbers.ctypes.data
     ndarray, char_at, address_of = np.ndarray, ctypes.c_char.from_buffer, ctypes.addressof
 
-    library = getattr(address, "library", None)
+    library = address.library
 
     def call(*given: Any) -> int:
         if len(given) != len(wanted):

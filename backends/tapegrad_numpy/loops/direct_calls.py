@@ -5,7 +5,7 @@ loop is wrapped in a PyMethodDef and gets the array objects, whose fields it rea
 Both structs are written down here, because the headers of Python and NumPy are often not installed.
 
 The offsets depend on the versions of Python and NumPy. `are_used` compares them with what NumPy
-reports for an array, first by ctypes, and `check` does it again in the first compiled library. If
+reports for an array, first by ctypes, and then in compiled code, when it is loaded. If
 anything differs, or with TAPEGRAD_DIRECT_CALLS=0, loops are called by ctypes (ctypes_calls.py).
 
 Without direct calls the functions of the benchmark take 2.2 (hvp), 1.9 (scalar_chain), 1.5 (rnn),
@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from tapegrad_numpy import switches
-from tapegrad_numpy.loops.libraries import address_of
+from tapegrad_numpy.loops.libraries import Address, address_of
+from tapegrad_numpy.loops.lone_functions import EntryPoint
+from tapegrad_numpy.loops.runtime import runtime_text
 from tapegrad_numpy.loops.source import Kernel
 
 _FASTCALL = 0x80  # METH_FASTCALL
 
-_FIXED = 8
-"""The number of integers before those of the arrays: see `call` below."""
+_FIXED = 10
+"""The number of integers before those of the arrays: see `call_loop` below."""
 
 # The head of an object ends with its type, and Python reports the size of the head. The struct of
 # an array has been the same in all versions of NumPy since 1.7.
@@ -56,11 +58,15 @@ static char *elements(Array *array, void *type, const int64_t *wanted, int flags
     for (int axis = 0; axis < array->rank; ++axis) size *= array->shape[axis];
     return size == wanted[1] ? array->data : 0;
 }
+"""
+
+_ENTRIES = r"""
 /* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type, of
-   three functions of Python and of the team; the numbers of inputs, of arrays and of slots; then
-   dtype, size and scalar type of every array; then what the loop reads. Returns 0, or 1 if an array
-   does not fit, or 2 if there is no memory. With one more argument it only checks the arrays. */
-static inline void *call(Array *self, Array **given, intptr_t count, Work *work, Close *close) {
+   three functions of Python and of the team; the numbers of inputs, of arrays and of slots; the
+   addresses of the loop's parts; then dtype, size and scalar type of every array; then what the
+   loop reads. Returns 0, or 1 if an array does not fit, or 2 if there is no memory. With one more
+   argument it only checks the arrays. */
+void *call_loop(Array *self, Array **given, intptr_t count) {
     const int64_t *s = (const int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
     if (count != s[6] && count != s[6] + 1) return integer(1);
@@ -74,7 +80,7 @@ static inline void *call(Array *self, Array **given, intptr_t count, Work *work,
     const int64_t *z = s + FIXED + 3 * count;
     int large = s[2] && z[ELEMENTS] >= LARGE;
     void *state = large ? ((void *(*)(void))s[2])() : 0; /* other Python threads go on */
-    int code = run_tasks(data, z, (const Team *)s[4], s[7], work, close);
+    int code = run_tasks(data, z, (const Team *)s[4], s[7], (Work *)s[8], (Close *)s[9]);
     if (large) ((void (*)(void *))s[3])(state);
     return integer(code);
 }
@@ -108,20 +114,20 @@ def call_text() -> str:
     return "".join(f"#define {name} {value}\n" for name, value in words.items()) + _TEXT
 
 
-def entry_text(name: str, work: str, close: str) -> str:
-    """Return the C text of a function for `caller`."""
-    return (
-        f"void *{name}(Array *self, Array **given, intptr_t count) {{\n"
-        f"    return call(self, given, count, {work}, {close});\n}}\n"
-        f"void *{name}_parts[] = {{{work}, {close}}};\n"
-    )
+def entry_text() -> str:
+    """Return the C text of `call_loop` and of its self-check."""
+    return runtime_text() + call_text() + _ENTRIES
+
+
+ENTRY = EntryPoint(entry_text, "call_loop")
+"""The function in C that calls loops."""
 
 
 def caller(
     arrays: Sequence[tuple[Any, Sequence[int]]],
     inputs: int,
     kernel: Kernel,
-    address: int,
+    address: Address,
     team: int,
     keeps_lock: bool = False,
 ) -> Callable[..., int]:
@@ -129,6 +135,8 @@ def caller(
 
     With `keeps_lock` no other Python thread runs during a large loop.
     """
+    start = ENTRY.address()
+    assert start is not None, "direct calls are used only with an entry point"
     integer, save, restore = python_functions()
     described = [
         number
@@ -137,9 +145,9 @@ def caller(
     ]
     fixed = (
         id(np.ndarray), integer, 0 if keeps_lock else save, restore,
-        team, inputs, len(arrays), kernel.slots,
+        team, inputs, len(arrays), kernel.slots, address.work, address.close,
     )  # fmt: skip
-    return builtin(address, (*fixed, *described, *kernel.numbers))
+    return builtin(start, (*fixed, *described, *kernel.numbers), address.library)
 
 
 # Python's structs
@@ -156,14 +164,14 @@ class _Method(ctypes.Structure):
     )
 
 
-def builtin(address: int, numbers: Sequence[int]) -> Callable[..., int]:
-    """Return a builtin function whose self is an array of numbers."""
+def builtin(address: int, numbers: Sequence[int], further: Any = None) -> Callable[..., int]:
+    """Return a builtin function whose self is an array of numbers; it keeps a further library."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     method = _Method(b"loop", address, _FASTCALL, None)
     kept = np.array(numbers, np.int64).view(_Numbers)
-    kept.method, kept.library = method, getattr(address, "library", None)
+    kept.method, kept.libraries = method, (getattr(address, "library", None), further)
     function: Callable[..., int] = new(ctypes.addressof(method), kept, None)
     return function
 
@@ -172,7 +180,7 @@ class _Numbers(np.ndarray):
     """The self of a builtin function, which keeps what the function points to."""
 
     method: _Method
-    library: Any
+    libraries: tuple[Any, ...]
     kept: Any
 
 
@@ -201,10 +209,6 @@ class _Array(ctypes.Structure):
     )
 
 
-_failures: list[str] = []
-_checked: list[bool] = []
-
-
 def why_not_used() -> str:
     """Return why loops are called by ctypes, or "" where they are called directly."""
     if not switches.DIRECT_CALLS:
@@ -213,24 +217,24 @@ def why_not_used() -> str:
         return f"they need CPython, and this is {sys.implementation.name}"
     if not _structs_are_known():
         return f"{_versions()} have other structs than expected"
-    return _failures[0] if _failures else ""
+    start = ENTRY.address()
+    if start is None:
+        return "their entry point could not be compiled"
+    return _difference(start)
 
 
 def are_used() -> bool:
-    """Return whether loops are compiled for direct calls."""
+    """Return whether loops are called directly."""
     return not why_not_used()
 
 
-def check(library: Any) -> None:
-    """Compare structs in compiled code, in the first library that a process loads."""
-    if _checked:
-        return
-    _checked.append(True)
+@functools.cache
+def _difference(start: Address) -> str:
+    """Compare structs in compiled code; return how they differ, or ""."""
     matrix, scalar = np.ones((2, 3), np.float32)[:, :2], np.float64(0.75)
-    address = address_of(library, "check_structs")
+    address = address_of(start.library, "check_structs")
     code = builtin(address, _answers(matrix, scalar))(matrix, scalar)
-    if code:
-        _failures.append(f"compiled code does not find field {code} of an array of {_versions()}")
+    return f"compiled code does not find field {code} of an array of {_versions()}" if code else ""
 
 
 def _answers(matrix: Any, scalar: Any) -> list[int]:

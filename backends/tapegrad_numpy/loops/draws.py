@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad_numpy.loops import direct_calls
 from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compile import addresses_of
 from tapegrad_numpy.loops.compiled_parts import CompiledParts, compiled_parts
@@ -112,15 +111,14 @@ def _kernel(name: str, size: int, numbers: tuple[int, int]) -> Kernel:
     return Kernel("\n".join(text), frozenset(), (*cut, *numbers), 0)
 
 
-_found: dict[tuple[str, bool], Address | None] = {}
+_found: dict[str, Address | None] = {}
 
 
 def _address(name: str, kernel: Kernel) -> Address | None:
     """The compiled function of a kind of draw, which has one text for all sizes."""
-    key = name, direct_calls.are_used()
-    if key not in _found:
-        (_found[key],) = addresses_of([kernel])
-    return _found[key]
+    if name not in _found:
+        (_found[name],) = addresses_of([kernel])
+    return _found[name]
 
 
 def draw_parts(name: str, size: int, number: int = 0) -> CompiledParts | None:
@@ -136,10 +134,9 @@ def draw(
     name: str, state: Any, size: int, *, first: int = 0, number: int = 0
 ) -> tuple[Any, ...] | None:
     """Return new arrays of `size` elements of a draw; None where NumPy draws them."""
-    is_direct = direct_calls.are_used()
-    if size < _WORTH_COMPILING and (name, is_direct) not in _found:
+    if size < _WORTH_COMPILING and name not in _found:
         return None
-    function = _caller(name, size, first, number, is_direct)
+    function = _caller(name, size, first, number)
     results = tuple([np.empty(size, dtype) for dtype in _DRAWS[name].dtypes])
     if function is None or function(np.ascontiguousarray(state, np.uint64), *results):
         return None
@@ -147,7 +144,7 @@ def draw(
 
 
 @lru_cache(maxsize=256)
-def _caller(name: str, size: int, first: int, number: int, is_direct: bool) -> Any:
+def _caller(name: str, size: int, first: int, number: int) -> Any:
     kernel = _kernel(name, size, (first, number))
     address = _address(name, kernel)
     if address is None:

@@ -360,7 +360,7 @@ def bind_fourier(
         own = kernel._replace(numbers=numbers)
         calls.append((caller(arrays, 1, own, address), table))
         one = compiled_parts(own, address, 2, team())
-        parts.append(one and one._replace(table=table, order=(1, 1) if parts else (0, 1)))
+        parts.append(one._replace(table=table, order=(1, 1) if parts else (0, 1)))
     empty, in_order = np.empty, np.ascontiguousarray
     (function, table), *others = calls
 

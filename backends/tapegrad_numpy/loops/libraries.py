@@ -17,7 +17,7 @@ class Address(int):
 
     library: Any = None
     work = close = 0
-    """The addresses of the parts of a compiled loop, for calls from C; 0 if they are not known."""
+    """The addresses of the parts of a compiled loop; 0 if it has no `close`, or is no loop."""
 
 
 def load(path: Path) -> ctypes.PyDLL:
@@ -39,11 +39,9 @@ def address_of(library: ctypes.PyDLL, name: str) -> Address:
     return address
 
 
-def with_parts(address: Address, name: str) -> Address:
-    """Let the address of a compiled loop have those of its parts, if the library names them."""
-    try:
-        parts = (ctypes.c_void_p * 2).in_dll(address.library, f"{name}_parts")
-    except ValueError:
-        return address
-    address.work, address.close = parts[0] or 0, parts[1] or 0
+def parts_of_loop(library: ctypes.PyDLL, name: str) -> Address:
+    """Return the address of a compiled loop; raise ValueError if the library does not have it."""
+    parts = (ctypes.c_void_p * 2).in_dll(library, name)
+    address = Address(parts[0] or 0)
+    address.library, address.work, address.close = library, parts[0] or 0, parts[1] or 0
     return address

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from tapegrad_numpy.loops.cache import CACHE
-from tapegrad_numpy.loops.compiler import CompileError, compile_library, find
+from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.libraries import Address, address_of, load
 
 
@@ -24,3 +25,25 @@ def lone_function(source: str, name: str) -> Address | None:
         return None if path is None else address_of(load(path), name)
     except (CompileError, OSError, AttributeError):
         return None
+
+
+class EntryPoint:
+    """A function that all loops share: compiled when it is needed first, and kept.
+
+    A compiler that fails is not tried again.
+    """
+
+    def __init__(self, source: Callable[[], str], name: str) -> None:
+        self._source, self._name = source, name
+        self._found: Address | None = None
+        self._failed: set[Compiler | None] = set()
+
+    def address(self) -> Address | None:
+        """Return the function, None if it cannot be compiled."""
+        if self._found is None:
+            compiler = find()
+            if compiler not in self._failed:
+                self._found = lone_function(self._source(), self._name)
+                if self._found is None:
+                    self._failed.add(compiler)
+        return self._found

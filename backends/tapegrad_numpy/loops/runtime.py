@@ -1,12 +1,31 @@
-"""C text around every compiled loop: partial results and tasks; threads are in pool.py."""
+"""C text of partial results and tasks; threads are in pool.py.
+
+Every compiled loop has `PARTIAL_RESULTS`. What runs its tasks is in the library of an entry point,
+which is compiled once (direct_calls.py, ctypes_calls.py): to compile it with every loop took a
+quarter of the time of an average one.
+"""
 
 from __future__ import annotations
 
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut
 
-RUNTIME = r"""
-#include <stdlib.h>
+PARTIAL_RESULTS = r"""
 typedef struct { double high, low; } Slot;
+/* a + b = *a + *low, nearly: what rounding loses is kept */
+static inline void add_to(double *a, double *low, double b) {
+    double sum = *a + b, back = sum - *a;
+    *low += (*a - (sum - back)) + (b - back);
+    *a = sum;
+}
+/* NaN beside an infinite sum comes from the subtraction above, not from the numbers */
+static inline double total(double a, double low) {
+    double sum = a + low;
+    return sum == sum ? sum : a;
+}
+"""
+
+_RUNTIME = r"""
+#include <stdlib.h>
 typedef void Work(char **data, const int64_t *z, int64_t task, Slot *slots);
 typedef void Close(char **data, const int64_t *z, const Slot *slots);
 /* How many threads may compute, and the function of pool.py by which they do; it may be 0 */
@@ -21,18 +40,6 @@ typedef struct {
     int64_t tasks, next;
     Slot *slots;
 } Run;
-
-/* a + b = *a + *low, nearly: what rounding loses is kept */
-static inline void add_to(double *a, double *low, double b) {
-    double sum = *a + b, back = sum - *a;
-    *low += (*a - (sum - back)) + (b - back);
-    *a = sum;
-}
-/* NaN beside an infinite sum comes from the subtraction above, not from the numbers */
-static inline double total(double a, double low) {
-    double sum = a + low;
-    return sum == sum ? sum : a;
-}
 
 static void *take_tasks(void *given) {
     Run *run = given;
@@ -62,11 +69,15 @@ static inline int run_tasks(char **data, const int64_t *z, const Team *team, int
 
 
 def runtime_text() -> str:
-    """Return the text with its constants."""
+    """Return the text of `run_tasks`, with its constants and the partial results."""
     words = {
         "TASKS": Cut._fields.index("tasks"),
         "ELEMENTS": Cut._fields.index("elements"),
         "LARGE": TASK_ELEMENTS,
         "SHARE": 2 * TASK_ELEMENTS,
     }
-    return "".join(f"#define {name} {value}\n" for name, value in words.items()) + RUNTIME
+    return (
+        "".join(f"#define {name} {value}\n" for name, value in words.items())
+        + PARTIAL_RESULTS
+        + _RUNTIME
+    )
