@@ -11,9 +11,8 @@ _REAL = (
     "the import."
 )
 _AUGMENTATIONS = (
-    *("AugMix", "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "CutMix"),
-    *("Equalization", "MaxNumBoundingBoxes", "MixUp", "Pipeline", "RandAugment"),
-    *("ReversibleEmbedding", "Solarization"),
+    *("ContrastLimitedAdaptiveHistogramEqualization", "MaxNumBoundingBoxes"),
+    "ReversibleEmbedding",
 )
 _SENTENCES: dict[str, dict[str, str]] = {
     "keras": {

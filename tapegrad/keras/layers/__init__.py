@@ -40,7 +40,26 @@ from tapegrad.keras.layers.core import Activation, Dense, Embedding, Identity, L
 from tapegrad.keras.layers.discretization import Discretization
 from tapegrad.keras.layers.einsum_dense import EinsumDense
 from tapegrad.keras.layers.hashing import HashedCrossing, Hashing
-from tapegrad.keras.layers.image_geometry import RandomRotation, RandomTranslation, RandomZoom
+from tapegrad.keras.layers.image_colours import (
+    AutoContrast,
+    Equalization,
+    RandomColorDegeneration,
+    RandomColorJitter,
+    RandomGrayscale,
+    RandomHue,
+    RandomInvert,
+    RandomPosterization,
+    RandomSaturation,
+    Solarization,
+)
+from tapegrad.keras.layers.image_filters import RandomErasing, RandomGaussianBlur, RandomSharpness
+from tapegrad.keras.layers.image_geometry import (
+    RandomPerspective,
+    RandomRotation,
+    RandomShear,
+    RandomTranslation,
+    RandomZoom,
+)
 from tapegrad.keras.layers.image_layers import (
     CenterCrop,
     RandomBrightness,
@@ -49,6 +68,7 @@ from tapegrad.keras.layers.image_layers import (
     RandomFlip,
     Resizing,
 )
+from tapegrad.keras.layers.image_mixing import AugMix, CutMix, MixUp, Pipeline, RandAugment
 from tapegrad.keras.layers.input_layer import Input, InputLayer
 from tapegrad.keras.layers.input_spec import InputSpec
 from tapegrad.keras.layers.integer_lookup import IntegerLookup
@@ -150,31 +170,35 @@ from tapegrad.keras.layers.text_vectorization import TextVectorization
 from tapegrad.keras.layers.wrapper import Wrapper
 
 __all__ = [
-    "Activation", "ActivityRegularization", "Add", "AdditiveAttention", "AlphaDropout", "Attention",
-    "Average", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "AvgPool1D", "AvgPool2D",
-    "AvgPool3D", "BatchNormalization", "Bidirectional", "CategoryEncoding", "CenterCrop",
-    "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
-    "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Convolution1D",
-    "Convolution1DTranspose", "Convolution2D", "Convolution2DTranspose", "Convolution3D",
-    "Convolution3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D", "Dense", "DepthwiseConv1D",
-    "DepthwiseConv2D", "Discretization", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding",
+    "Activation", "ActivityRegularization", "Add", "AdditiveAttention", "AlphaDropout",
+    "Attention", "AugMix", "AutoContrast", "Average", "AveragePooling1D", "AveragePooling2D",
+    "AveragePooling3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNormalization",
+    "Bidirectional", "CategoryEncoding", "CenterCrop", "Concatenate", "Conv1D",
+    "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "ConvLSTM1D",
+    "ConvLSTM2D", "ConvLSTM3D", "Convolution1D", "Convolution1DTranspose", "Convolution2D",
+    "Convolution2DTranspose", "Convolution3D", "Convolution3DTranspose", "Cropping1D",
+    "Cropping2D", "Cropping3D", "CutMix", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
+    "Discretization", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding", "Equalization",
     "Flatten", "GRU", "GRUCell", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
     "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
     "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
     "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
     "GroupQueryAttention", "HashedCrossing", "Hashing", "Identity", "Input", "InputLayer",
     "InputSpec", "IntegerLookup", "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization",
-    "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D", "MaxPooling2D",
-    "MaxPooling3D", "Maximum", "Minimum", "MultiHeadAttention", "Multiply", "Normalization",
-    "PReLU", "Permute", "RMSNormalization", "RNN", "RandomBrightness", "RandomContrast",
-    "RandomCrop", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU",
-    "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding", "SeparableConv1D",
-    "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN",
-    "SimpleRNNCell", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-    "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract", "TFSMLayer",
-    "TextVectorization",
-    "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D",
-    "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
+    "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D",
+    "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MixUp", "MultiHeadAttention",
+    "Multiply", "Normalization", "PReLU", "Permute", "Pipeline", "RMSNormalization", "RNN",
+    "RandAugment", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter",
+    "RandomContrast", "RandomCrop", "RandomErasing", "RandomFlip", "RandomGaussianBlur",
+    "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization",
+    "RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation",
+    "RandomZoom", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding",
+    "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D",
+    "SimpleRNN", "SimpleRNNCell", "Softmax", "Solarization", "SpatialDropout1D",
+    "SpatialDropout2D", "SpatialDropout3D", "SpectralNormalization", "StackedRNNCells",
+    "StringLookup", "Subtract", "TFSMLayer", "TextVectorization", "TimeDistributed",
+    "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper",
+    "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
     "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",
 ]  # fmt: skip
 

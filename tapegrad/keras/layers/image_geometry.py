@@ -1,4 +1,4 @@
-"""Random rotation, zoom and translation of images, as a gather from source coordinates."""
+"""Random rotation, zoom, translation, shear and perspective of images, as gathers of pixels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.device import device
+from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.image_layers import RandomImageLayer
-from tapegrad.ops.casting.cast import cast
+from tapegrad.keras.ops.image_functions import perspective_transform
+from tapegrad.ops.casting.cast import cast, in_dtype
 from tapegrad.ops.creation import zeros_for
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.trigonometric import cos, sin
 from tapegrad.ops.image.sampling import INTERPOLATIONS, sample
-from tapegrad.ops.indexing.gather import offset_index_p
-from tapegrad.ops.shape.functions import moveaxis, reshape
+from tapegrad.ops.indexing.gather import offset_index_p, place_next_to
+from tapegrad.ops.shape.functions import reshape
 
 
 class _Geometry(RandomImageLayer):
@@ -41,23 +45,28 @@ class _Geometry(RandomImageLayer):
         check_choice("interpolation", interpolation, INTERPOLATIONS)
         self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
 
-    def _sources(self, x: Any, down: Any, across: Any) -> Any:
+    def _sources(self, x: Any, drawn: Any, down: Any, across: Any) -> Any:
         """Return the source coordinates of the pixels, all relative to the image centre."""
         raise NotImplementedError
 
-    def _changed(self, x: Any) -> Any:
-        is_first = self.data_format == "channels_first"
-        last = moveaxis(x, -3, -1) if is_first else x
+    def _changed(self, x: Any, drawn: Any) -> Any:
+        return self._moved(x, drawn, self.interpolation)
+
+    def _changed_masks(self, masks: Any, drawn: Any) -> Any:
+        return cast(self._moved(in_dtype(masks, "float32"), drawn, "nearest"), masks.dtype)
+
+    def _moved(self, x: Any, drawn: Any, interpolation: str) -> Any:
+        last = self._last(x)
         count, (height, width, channels) = prod(last.shape[:-3]), last.shape[-3:]
         down = _numbers(x, (height, 1, 1)) - (height - 1) / 2
         across = _numbers(x, (width, 1)) - (width - 1) / 2
-        row, column = self._sources(last, down, across)
+        row, column = self._sources(last, drawn, down, across)
         first = cast(_numbers(x, (count, 1, 1, 1)), "int64") * height
         flat = reshape(last, (count * height * width, channels))
         places = row + (height - 1) / 2, column + (width - 1) / 2
-        options = self.interpolation, self.fill_mode, self.fill_value
+        options = interpolation, self.fill_mode, self.fill_value
         y = reshape(sample(flat, first, (height, width), places, *options), last.shape)
-        return moveaxis(y, -1, -3) if is_first else y
+        return self._restored(y)
 
 
 class RandomRotation(_Geometry):
@@ -70,9 +79,11 @@ class RandomRotation(_Geometry):
            [0., 2.]], dtype=float32)
     """
 
-    def _sources(self, x: Any, down: Any, across: Any) -> Any:
-        angle = self._drawn(x, self.factor)[0] * (2 * pi)
-        sine, cosine = sin(angle), cos(angle)
+    def _draw(self, x: Any) -> Any:
+        return self._drawn(x, self.factor)[0] * (2 * pi)
+
+    def _sources(self, x: Any, drawn: Any, down: Any, across: Any) -> Any:
+        sine, cosine = sin(drawn), cos(drawn)
         return sine * across + cosine * down, cosine * across - sine * down
 
 
@@ -114,9 +125,11 @@ class RandomZoom(_ByAxis):
 
     is_width_needed = False
 
-    def _sources(self, x: Any, down: Any, across: Any) -> Any:
-        zooms = self._drawn(x, *[(1 + low, 1 + high) for low, high in self._factors])
-        return zooms[0] * down, zooms[-1] * across
+    def _draw(self, x: Any) -> Any:
+        return self._drawn(x, *[(1 + low, 1 + high) for low, high in self._factors])
+
+    def _sources(self, x: Any, drawn: Any, down: Any, across: Any) -> Any:
+        return drawn[0] * down, drawn[-1] * across
 
 
 class RandomTranslation(_ByAxis):
@@ -128,9 +141,105 @@ class RandomTranslation(_ByAxis):
     [3.0, 0.0, 1.0, 2.0]
     """
 
-    def _sources(self, x: Any, down: Any, across: Any) -> Any:
-        height, width = self._drawn(x, *self._factors)
+    def _draw(self, x: Any) -> Any:
+        return self._drawn(x, *self._factors)
+
+    def _sources(self, x: Any, drawn: Any, down: Any, across: Any) -> Any:
+        height, width = drawn
         return down - height * x.shape[-3], across - width * x.shape[-2]
+
+
+class RandomShear(_Geometry):
+    """Shear each image horizontally and vertically by random factors, with a random common sign.
+
+    The pixel (x, y) of the result is read at (x + x_factor y, y + y_factor x).
+
+    >>> import tapegrad
+    >>> x = tapegrad.reshape(tapegrad.range(4.0), (1, 4, 1))
+    >>> RandomShear((0.5, 0.5))(x, training=True).numpy().ravel().tolist()  # one row
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    least_factor = 0
+    is_strict = True
+
+    def __init__(
+        self,
+        x_factor: Any = 0.0,
+        y_factor: Any = 0.0,
+        interpolation: str = "bilinear",
+        fill_mode: str = "reflect",
+        fill_value: float = 0.0,
+        data_format: str | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = fill_mode, interpolation, seed, fill_value, data_format
+        super().__init__(x_factor, *options, **kwargs)
+        self.x_factor, self.y_factor = x_factor, y_factor
+        self._other_factor = self._bounds(y_factor)
+
+    def _draw(self, x: Any) -> Any:
+        sign, *factors = self._drawn(x, (-1.0, 1.0), self.factor, self._other_factor)
+        return [where(sign < 0, -factor, factor) for factor in factors]
+
+    def _sources(self, x: Any, drawn: Any, down: Any, across: Any) -> Any:
+        row, column = down + (x.shape[-3] - 1) / 2, across + (x.shape[-2] - 1) / 2
+        return down + drawn[1] * column, across + drawn[0] * row
+
+
+class RandomPerspective(RandomImageLayer):
+    """Move the corners of some images randomly, by up to `scale / 2` of their coordinates.
+
+    `factor` is the probability to change an image, or a range to draw it from.
+
+    >>> import tapegrad
+    >>> RandomPerspective(scale=0.5)(tapegrad.ones([2, 4, 4, 1]), training=True).shape
+    (2, 4, 4, 1)
+    """
+
+    least_factor = 0
+    is_strict = True
+    is_symmetric = False
+
+    def __init__(
+        self,
+        factor: Any = 1.0,
+        scale: float = 1.0,
+        interpolation: str = "bilinear",
+        fill_value: float = 0.0,
+        seed: int | None = None,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format, seed, **kwargs)
+        self.factor = self._bounds(factor)
+        if not 0 <= scale <= 1:
+            raise ArgumentError(f"RandomPerspective takes a scale from 0 to 1. Got {scale!r}.")
+        check_choice("interpolation", interpolation, INTERPOLATIONS)
+        self.scale, self.interpolation, self.fill_value = scale, interpolation, fill_value
+
+    def _draw(self, x: Any) -> Any:
+        height, width = [x.shape[axis] for axis in self._axes(x.shape)]
+        right, bottom = width - 1.0, height - 1.0
+        corners = np.array([[0, 0], [right, 0], [0, bottom], [right, bottom]], np.float32)
+        with device(x.device):
+            moves = self.seed_generator.uniform((*x.shape[:-3], 4, 2), dtype="float32")
+        start = place_next_to(x, corners) + moves * 0
+        return self._chosen(x, self.factor), start, start * (1 + (moves - 0.5) * self.scale)
+
+    def _changed(self, x: Any, drawn: Any) -> Any:
+        return self._moved(x, drawn, self.interpolation)
+
+    def _changed_masks(self, masks: Any, drawn: Any) -> Any:
+        return cast(self._moved(in_dtype(masks, "float32"), drawn, "nearest"), masks.dtype)
+
+    def _moved(self, x: Any, drawn: Any, interpolation: str) -> Any:
+        is_chosen, start, end = drawn
+        options = interpolation, self.fill_value, self.data_format
+        return where(
+            is_chosen, in_dtype(perspective_transform(x, start, end, *options), x.dtype), x
+        )
 
 
 def _numbers(x: Any, shape: tuple[int, ...]) -> Any:

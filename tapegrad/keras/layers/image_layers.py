@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
 from numbers import Real
 from typing import Any
@@ -21,6 +22,7 @@ from tapegrad.ops.image.interpolation import kernel_names, resized
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.random.primitives import draw_mask
 from tapegrad.ops.reduction.functions import reduce_mean
+from tapegrad.ops.shape.functions import moveaxis
 from tapegrad.ops.shape.padding import pad
 from tapegrad.ops.shape.rearranging import flip
 
@@ -51,31 +53,77 @@ class ImageLayer(RandomLayer):
         down = rank - 2 if self.data_format == "channels_first" else rank - 3
         return down, down + 1
 
+    def _last(self, x: Any) -> Any:
+        """Return images with their channels last."""
+        return moveaxis(x, -3, -1) if self.data_format == "channels_first" else x
+
+    def _restored(self, x: Any) -> Any:
+        """Return images that have their channels last in the layout of this layer."""
+        return moveaxis(x, -1, -3) if self.data_format == "channels_first" else x
+
     def compute_output_shape(self, input_shape: Any) -> Any:
+        if isinstance(input_shape, Mapping):
+            return {key: tuple(shape) for key, shape in input_shape.items()}
         self._axes(input_shape)
         return tuple(input_shape)
 
 
 class RandomImageLayer(ImageLayer):
-    """Base class of layers that change each image by its own random numbers, in training only."""
+    """Base class of layers that change each image by its own random numbers, in training only.
+
+    The input is an image, a batch of images, or a dict with `images`, whose `labels` and
+    `segmentation_masks` change with the images.
+    """
 
     least_factor = -1
     is_strict = False  # if False, the upper factor may be above 1, as in Keras
+    is_symmetric = True  # whether one factor f means (-f, f), not (0, f)
+    moves_pixels = True  # whether bounding boxes change, too
 
     def call(self, inputs: Any, training: Any = True) -> Any:
-        self._axes(inputs.shape)
-        x = in_dtype(inputs, self.compute_dtype)
-        return in_dtype(self._changed(x), self.compute_dtype) if training else x
+        is_dict = isinstance(inputs, Mapping)
+        images = inputs["images"] if is_dict else inputs
+        self._axes(images.shape)
+        x = in_dtype(images, self.compute_dtype)
+        drawn = self._draw(x) if training else None
+        y = in_dtype(self._changed(x, drawn), self.compute_dtype) if training else x
+        if not is_dict:
+            return y
+        return {**inputs, "images": y, **(self._other_parts(inputs, drawn) if training else {})}
 
-    def _changed(self, x: Any) -> Any:
+    def _draw(self, x: Any) -> Any:
+        """Return the random numbers for images."""
         raise NotImplementedError
+
+    def _changed(self, x: Any, drawn: Any) -> Any:
+        """Return images changed by the random numbers."""
+        raise NotImplementedError
+
+    def _changed_labels(self, labels: Any, drawn: Any) -> Any:
+        return labels
+
+    def _changed_masks(self, masks: Any, drawn: Any) -> Any:
+        if not self.moves_pixels:
+            return masks
+        raise ArgumentError(f"{self._title} does not change segmentation_masks. Leave them out.")
+
+    def _other_parts(self, inputs: Mapping[str, Any], drawn: Any) -> dict[str, Any]:
+        """Return what belongs to the images, changed by the same random numbers."""
+        if "bounding_boxes" in inputs and self.moves_pixels:
+            raise ArgumentError(
+                f"{self._title} does not move bounding_boxes. Change them in a function of your "
+                "own, or use real Keras (KERAS_BACKEND=tapegrad)."
+            )
+        changes = {"labels": self._changed_labels, "segmentation_masks": self._changed_masks}
+        return {key: run(inputs[key], drawn) for key, run in changes.items() if key in inputs}
 
     def _bounds(self, factor: Any) -> tuple[float, float]:
         """Return the range to draw from: the two factors, or (-factor, factor) for one factor."""
         is_one, least = isinstance(factor, Real), self.least_factor
         low, high = _in_order((factor, factor) if is_one else factor)
         if least <= low <= 1 and (high <= 1 or not self.is_strict):
-            return (-abs(low), abs(low)) if is_one else (low, high)
+            bound = abs(low)
+            return (-bound if self.is_symmetric else 0.0, bound) if is_one else (low, high)
         raise ArgumentError(
             f"{type(self).__name__} takes a factor from {least} to 1, or a pair (lower, upper). "
             f"Got {factor!r}."
@@ -89,6 +137,11 @@ class RandomImageLayer(ImageLayer):
         with device(x.device):
             numbers = self.seed_generator.uniform(shape, dtype=dtype)
         return [numbers[k] * (high - low) + low for k, (low, high) in enumerate(bounds)]
+
+    def _chosen(self, x: Any, bounds: tuple[float, float]) -> Any:
+        """Choose images, each with a probability that is drawn from a range."""
+        probability, number = self._drawn(x, bounds, (0.0, 1.0))
+        return number < probability
 
 
 class RandomFlip(RandomImageLayer):
@@ -111,22 +164,33 @@ class RandomFlip(RandomImageLayer):
         check_choice("mode", mode, _MODES)
         self.mode = mode
 
-    def _changed(self, x: Any) -> Any:
-        for place in _MODES[self.mode]:
-            with device(x.device):
-                is_kept = draw_mask(self.seed_generator, (*x.shape[:-3], 1, 1, 1), 0.5)
+    def _draw(self, x: Any) -> Any:
+        shape = (*x.shape[:-3], 1, 1, 1)
+        with device(x.device):
+            return [draw_mask(self.seed_generator, shape, 0.5) for _ in _MODES[self.mode]]
+
+    def _changed(self, x: Any, drawn: Any) -> Any:
+        for place, is_kept in zip(_MODES[self.mode], drawn, strict=True):
             x = where(is_kept, x, flip(x, self._axes(x.shape)[place]))
         return x
 
+    def _changed_masks(self, masks: Any, drawn: Any) -> Any:
+        return self._changed(masks, drawn)
 
-class _Colours(RandomImageLayer):
+
+class ColourLayer(RandomImageLayer):
     """Base class of layers that take the range of the pixel values."""
+
+    moves_pixels = False
 
     def __init__(
         self, factor: Any, value_range: Any = (0, 255), seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.factor = self._bounds(factor)
+        self._set_range(value_range)
+
+    def _set_range(self, value_range: Any) -> None:
         self.value_range = low, high = _in_order(value_range)
         if not low <= high:
             raise ArgumentError(
@@ -134,7 +198,7 @@ class _Colours(RandomImageLayer):
             )
 
 
-class RandomContrast(_Colours):
+class RandomContrast(ColourLayer):
     """Scale the deviation of each channel from its mean by a random number.
 
     The number lies between `1 - lower` and `1 + upper`; a single factor is used for both.
@@ -147,14 +211,16 @@ class RandomContrast(_Colours):
 
     least_factor = 0
 
-    def _changed(self, x: Any) -> Any:
+    def _draw(self, x: Any) -> Any:
         lower, upper = self.factor
-        (factor,) = self._drawn(x, (1 - abs(lower), 1 + upper))
+        return self._drawn(x, (1 - abs(lower), 1 + upper))[0]
+
+    def _changed(self, x: Any, drawn: Any) -> Any:
         mean = reduce_mean(x, self._axes(x.shape), keepdims=True)
-        return clip((x - mean) * factor + mean, *self.value_range)
+        return clip((x - mean) * drawn + mean, *self.value_range)
 
 
-class RandomBrightness(_Colours):
+class RandomBrightness(ColourLayer):
     """Add a random fraction of the value range to each image.
 
     >>> import tapegrad
@@ -163,10 +229,12 @@ class RandomBrightness(_Colours):
     [151.0, 255.0]
     """
 
-    def _changed(self, x: Any) -> Any:
+    def _draw(self, x: Any) -> Any:
+        return self._drawn(x, self.factor)[0]
+
+    def _changed(self, x: Any, drawn: Any) -> Any:
         low, high = self.value_range
-        (delta,) = self._drawn(x, self.factor)
-        return clip(x + delta * (high - low), low, high)
+        return clip(x + drawn * (high - low), low, high)
 
 
 class _Sized(ImageLayer):
