@@ -103,7 +103,7 @@ def _listed(inp: Any) -> list[Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    return value.value() if isinstance(value, Variable) else to_any_tensor(value)
+    return value.read_value() if isinstance(value, Variable) else to_any_tensor(value)
 
 
 # Calls

@@ -161,7 +161,7 @@ class Checkpoint:
         return path
 
     def _write_numbered(self, file_prefix: StrPath, number: int) -> str:
-        before = self.save_counter.value()
+        before = self.save_counter.read_value()
         self.save_counter.assign_add(1, read_value=False)
         try:
             return self.write(f"{os.fspath(file_prefix)}-{number}")
