@@ -374,3 +374,60 @@ def test_a_length_may_be_one_that_no_variable_has(tmp_path: Path) -> None:
 
     assert loaded.widened(tf.ones([4, 7])).tolist() == np.zeros((4, 9)).tolist()
     assert loaded.doubled(tf.constant([1.0, 3.0])).tolist() == [2.0, 6.0]
+
+
+class Weighted(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable([3.0, 2.0, 8.0, 5.0])
+
+    @tf.function
+    def __call__(self, x: Any) -> Any:
+        return {"twice": 2.0 * x}
+
+    @tf.function
+    def weighted(self, x: Any) -> Any:
+        return x * self.w
+
+    @tf.function(input_signature=[tf.TensorSpec([4])])
+    def put(self, x: Any) -> None:
+        self.w.assign(x)
+
+
+def test_signatures_without_a_shape_describe_their_results(tmp_path: Path) -> None:
+    module = Weighted()
+    any_shape = module.__call__.get_concrete_function(tf.TensorSpec(None))
+    rows = module.__call__.get_concrete_function(tf.TensorSpec([None, 3]))
+    tf.saved_model.save(module, tmp_path, signatures={"any": any_shape, "rows": rows})
+    found = tf.saved_model.load(tmp_path).signatures
+
+    assert [*found] == ["any", "rows"]
+    for shape in ((), (2,), (2, 1, 3)):
+        assert found["any"](tf.ones(shape))["twice"].tolist() == np.full(shape, 2.0).tolist()
+    assert found["any"].structured_outputs == {"twice": tf.TensorSpec(None, name="twice")}
+    assert found["rows"].structured_outputs == {"twice": tf.TensorSpec([None, 3], name="twice")}
+    assert found["rows"].output_shapes == {"twice": (None, 3)}
+    assert found["rows"].output_dtypes == {"twice": tf.float32}
+    assert found["rows"].inputs == [tf.TensorSpec([None, 3], name="x")]
+    assert repr(found["rows"]).startswith("<signature 'rows'(x: TensorSpec(shape=(None, 3)")
+
+
+def test_only_a_function_with_an_input_signature_and_results_is_the_default(tmp_path: Path) -> None:
+    module = Weighted()
+    module(tf.constant(1.0))
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+    assert loaded.signatures == {}
+    loaded.put(tf.zeros([4]))
+    assert loaded.w.numpy().tolist() == [0.0] * 4
+
+
+def test_a_first_axis_may_need_the_length_of_a_variable(tmp_path: Path) -> None:
+    module = Weighted()
+    module.weighted.get_concrete_function(tf.TensorSpec(None))
+    tf.saved_model.save(module, tmp_path)
+    weighted = tf.saved_model.load(tmp_path).weighted
+
+    assert weighted(tf.ones([4])).tolist() == [3.0, 2.0, 8.0, 5.0]
+    assert weighted(tf.ones([2, 4])).tolist() == [[3.0, 2.0, 8.0, 5.0]] * 2
+    assert weighted(tf.constant(2.0)).tolist() == [6.0, 4.0, 16.0, 10.0]

@@ -48,28 +48,40 @@ def encoded_function(
 
 
 def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tuple[Any, Any]]:
-    """Yield the arguments with known lengths in the place of one or more unknown ones."""
+    """Yield the arguments with known lengths in the place of one or more unknown ones.
+
+    First axes are the last to be tried; they all get the same length.
+    """
     specs = [one for one in nest.flatten((args, kwargs)) if isinstance(one, TensorSpec)]
     unknown = [
         (number, axis)
         for number, spec in enumerate(specs)
         for axis, size in enumerate(spec.shape or ())
-        if size is None and axis
+        if size is None
     ]
+    inner = [place for place in unknown if place[1]]
     known = dict.fromkeys([*lengths, *range(1, _SMALL_LENGTHS)])
-    choices = product([None, *known], repeat=len(unknown))
+    choices = product([None, *known], repeat=len(inner))
     for chosen in islice(choices, 1, _MOST_TRIALS):
-        sizes = dict(zip(unknown, chosen))
-        count = iter(range(len(specs)))
+        yield _fixed(args, kwargs, dict(zip(inner, chosen)))
+    for length in dict.fromkeys(lengths):
+        first = {place: length for place in unknown if not place[1]}
+        if first:
+            yield _fixed(args, kwargs, first)
 
-        def with_sizes(one: Any, sizes: Any = sizes, count: Any = count) -> Any:
-            if not isinstance(one, TensorSpec):
-                return one
-            number = next(count)
-            shape = [sizes.get((number, axis), n) for axis, n in enumerate(one.shape or ())]
-            return TensorSpec(shape, one.dtype, one.name)
 
-        yield nest.map_structure(with_sizes, (args, kwargs))
+def _fixed(args: Any, kwargs: Any, sizes: Mapping[tuple[int, int], int | None]) -> Any:
+    """Return the arguments with these lengths, by the number of the spec and the axis."""
+    count = iter(range(1_000_000))
+
+    def with_sizes(one: Any) -> Any:
+        if not isinstance(one, TensorSpec):
+            return one
+        number = next(count)
+        shape = [sizes.get((number, axis), n) for axis, n in enumerate(one.shape or ())]
+        return TensorSpec(shape, one.dtype, one.name)
+
+    return nest.map_structure(with_sizes, (args, kwargs))
 
 
 def with_ranks(call: tuple[Any, Any]) -> list[tuple[Any, Any]]:
@@ -212,7 +224,7 @@ def _reading(function: Function) -> Function:
     def read(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
         return nest.map_structure(
-            lambda one: one.value() if isinstance(one, Variable) else one, found
+            lambda one: one.read_value() if isinstance(one, Variable) else one, found
         )
 
     return Function(read)
@@ -258,6 +270,11 @@ class SavedFunction:
             TensorSpec([None if isinstance(n, str) else n for n in row], as_dtype(dtype), name)
             for (row, dtype), name in zip(self._rows, names)
         ]
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The shapes and dtypes of its results, in their structure."""
+        return _filled(self._result, self._graph.output_specs())
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Return whether these tensors have the shapes and dtypes of the signature."""
