@@ -16,6 +16,7 @@ import tapegrad as tf
 from tapegrad import keras
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapegradError
 from tapegrad.keras.saving import saved_model as writing
+from tapegrad.program.saved.extensions import CLASSES
 from tests.keras.interchange_models import MODELS, inputs, outputs, with_other_weights
 
 
@@ -431,3 +432,53 @@ def test_a_first_axis_may_need_the_length_of_a_variable(tmp_path: Path) -> None:
     assert weighted(tf.ones([4])).tolist() == [3.0, 2.0, 8.0, 5.0]
     assert weighted(tf.ones([2, 4])).tolist() == [[3.0, 2.0, 8.0, 5.0]] * 2
     assert weighted(tf.constant(2.0)).tolist() == [6.0, 4.0, 16.0, 10.0]
+
+
+class Scored(tf.experimental.ExtensionType):
+    __name__ = "tests.Scored"
+
+    values: tf.Tensor
+    mask: tf.Tensor
+    scale: float = 1.0
+
+
+class OfExtensions(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable(10.0)
+
+    @tf.function
+    def grow(self, x: Any) -> Any:
+        return Scored(x.values * self.w * x.scale, x.mask, x.scale)
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def made(self, x: Any) -> Any:
+        return Scored(x, x > 0.0)
+
+    @tf.function
+    def total(self, parts: Any) -> Any:
+        return tf.reduce_sum(parts["a"].values) + parts["b"]
+
+
+def test_extension_types_are_arguments_and_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = OfExtensions()
+    spec = Scored.Spec(tf.TensorSpec([None]), tf.TensorSpec([None], tf.bool), 2.0)
+    module.grow.get_concrete_function(spec)
+    module.total.get_concrete_function({"a": spec, "b": tf.TensorSpec([])})
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    x = Scored([1.0, 2.0, 3.0], [False, True, False], 2.0)
+    grown = loaded.grow(x)
+    assert isinstance(grown, Scored)
+    assert grown.values.numpy().tolist() == [20.0, 40.0, 60.0]
+    assert (grown.mask.numpy().tolist(), grown.scale) == ([False, True, False], 2.0)
+    assert float(loaded.total({"a": x, "b": tf.constant(1.0)})) == 7.0
+    with pytest.raises(ArgumentError, match=r"'grow' was saved for the arguments"):
+        loaded.grow(Scored([1.0], [True], 3.0))
+    assert loaded.made(tf.constant([-1.0, 1.0])).mask.numpy().tolist() == [False, True]
+    with monkeypatch.context() as patched:
+        patched.delitem(CLASSES, "tests.Scored")
+        with pytest.raises(ArgumentError, match=r"'tests.Scored', an extension type that is not"):
+            loaded.made(tf.ones([3]))

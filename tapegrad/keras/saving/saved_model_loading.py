@@ -20,6 +20,7 @@ from tapegrad.keras.saving.saved_model import FORMAT, GLOBAL_RANDOM, PROGRAMS
 from tapegrad.keras.saving.signature import Signature
 from tapegrad.keras.saving.tensor_file import TensorFile
 from tapegrad.ops.random.generator import get_global_generator
+from tapegrad.program.saved.extensions import decoded, parts_of
 from tapegrad.program.saved.saved_function import SavedFunction
 
 _MOST_BYTES = 2**30
@@ -117,7 +118,7 @@ def _matched(
         if name is not None and name in more:
             given.append(more.pop(name))
         elif not _tensors(wanted[position]):
-            given.append(_decoded(wanted[position]))
+            given.append(decoded(wanted[position]))
         else:
             return None
     if len(given) != len(wanted) or {*more} - {*rest}:
@@ -144,19 +145,10 @@ def _tensors(tree: Any) -> list[int]:
     if not isinstance(tree, dict):
         return []
     ((kind, inner),) = tree.items()
-    if kind not in ("dict", "list", "tuple"):
+    if kind not in ("dict", "extension", "list", "tuple"):
         raise FileFormatError(f"An argument has the kind {kind!r:.60}.")
-    parts = inner.values() if kind == "dict" else inner
+    parts = inner.values() if kind == "dict" else inner[3] if kind == "extension" else inner
     return [number for one in parts for number in _tensors(one)]
-
-
-def _decoded(tree: Any) -> Any:
-    if not isinstance(tree, dict):
-        return tree
-    ((kind, content),) = tree.items()
-    if kind == "dict":
-        return {key: _decoded(one) for key, one in content.items()}
-    return (tuple if kind == "tuple" else list)(_decoded(one) for one in content)
 
 
 def _fits(tree: Any, value: Any, found: dict[int, Any]) -> bool:
@@ -167,6 +159,10 @@ def _fits(tree: Any, value: Any, found: dict[int, Any]) -> bool:
     if not isinstance(tree, dict):
         return type(tree) is type(value) and bool(tree == value)
     ((kind, content),) = tree.items()
+    if kind == "extension":
+        fields = parts_of(content, value, decoded)
+        pairs = zip(content[3], fields or ())
+        return fields is not None and all(_fits(one, part, found) for one, part in pairs)
     if kind == "dict":
         return (
             isinstance(value, Mapping)

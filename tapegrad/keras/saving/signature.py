@@ -94,7 +94,8 @@ def argument_names(tree: Mapping[str, Any]) -> list[str]:
             for key, inner in one["dict"].items():
                 visit(key, inner)
         elif isinstance(one, dict):
-            for number, inner in enumerate(next(iter(one.values()))):
+            ((kind, content),) = one.items()
+            for number, inner in enumerate(content[3] if kind == "extension" else content):
                 visit(f"{name}_{number}", inner)
 
     names = tree["names"]

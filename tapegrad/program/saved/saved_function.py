@@ -18,6 +18,7 @@ from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
+from tapegrad.program.saved.extensions import decoded, made_extension
 from tapegrad.program.saved.running import SavedGraph
 from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general, trial_lengths
 
@@ -126,7 +127,7 @@ def _encoded_function(
             "operations or constants. Give it an input_signature with fixed shapes."
         ) from None
     return {
-        "arguments": encoder.encoded(_with_specs((args, dict(kwargs)))),
+        "arguments": encoder.structure(_with_specs((args, dict(kwargs)))),
         "specs": [[row, spec.dtype.name] for row, spec in zip(symbols, specs)],
         "symbols": order,
         "names": list(names),
@@ -209,7 +210,7 @@ def _recorded(
                 )
             if not any(isinstance(one, Variable) for one in nest.flatten(call._result)):
                 tree = encoder.graph(call.graph)
-                tree["result"] = encoder.encoded(_numbered(call._result, whose))
+                tree["result"] = encoder.structure(_numbered(call._result, whose))
                 return tree
         finally:
             call.let_go()
@@ -265,7 +266,9 @@ class SavedFunction:
     @property
     def input_signature(self) -> list[TensorSpec]:
         """The shapes and dtypes of the tensors that it takes."""
-        names = self.names or [None] * len(self._rows)  # type: ignore[list-item]
+        names: list[Any] = self.names
+        if len(names) != len(self._rows):  # a parameter may be a structure of tensors
+            names = [None] * len(self._rows)
         return [
             TensorSpec([None if isinstance(n, str) else n for n in row], as_dtype(dtype), name)
             for (row, dtype), name in zip(self._rows, names)
@@ -328,6 +331,8 @@ def _filled(tree: Any, outputs: Sequence[Any]) -> Any:
     if not isinstance(tree, dict):
         return tree
     ((kind, content),) = tree.items()
+    if kind == "extension":
+        return made_extension(content, [_filled(one, outputs) for one in content[3]], decoded)
     if kind == "dict":
         return {key: _filled(one, outputs) for key, one in content.items()}
     return (tuple if kind == "tuple" else list)(_filled(one, outputs) for one in content)
