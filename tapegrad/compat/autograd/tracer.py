@@ -217,7 +217,7 @@ class GraphRecorder:
                 self._made[node] = root
         enter_recorder(self)
         try:
-            output = fun(argument.read_value())
+            output = fun(argument.value())
         finally:
             leave_recorder(self)
             self.token.open = False

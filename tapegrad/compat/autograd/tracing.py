@@ -118,7 +118,7 @@ class Recording:
                     self._tape.watch(self._argument.sources)
                 for tensor in self._argument.sources:
                     follow(tensor, self._guard.token)
-                self.output = fun(self._argument.read_value())
+                self.output = fun(self._argument.value())
             finally:
                 leave_recorder(self._guard)
                 self._guard.token.open = False
@@ -185,7 +185,7 @@ def pushed(fun: Function, x: Any, g: Any) -> tuple[Any, Any]:
         try:
             for tensor in argument.sources:
                 follow(tensor, guard.token)
-            output = fun(argument.read_value())
+            output = fun(argument.value())
         finally:
             leave_recorder(guard)
             guard.token.open = False
