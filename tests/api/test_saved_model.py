@@ -219,6 +219,16 @@ def test_what_cannot_be_saved_is_refused(function, words, tmp_path):
     assert not tf.saved_model.contains_saved_model(tmp_path / "a")
 
 
+def test_functions_of_text_are_refused(tmp_path):
+    words = tf.TensorSpec([None], tf.string)
+    with pytest.raises(ArgumentError, match=r"Holder.run takes text, which is computed in Python"):
+        saved(tf.strings.length, words, tmp_path)
+    model = keras.Sequential([keras.layers.TextVectorization(vocabulary=["a", "b"])])
+    model(tf.constant(["a b"]))
+    with pytest.raises(ArgumentError, match=r"takes text, which is computed in Python"):
+        model.export(tmp_path)
+
+
 def test_a_variable_that_is_no_attribute_is_refused(tmp_path):
     variable = tf.Variable(2.0)
 

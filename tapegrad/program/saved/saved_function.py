@@ -155,6 +155,11 @@ def for_all_lengths(
 def symbols_of(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
     rows = []
     for position, spec in enumerate(specs):
+        if spec.dtype.name == "string":
+            raise ArgumentError(
+                f"{whose} takes text, which is computed in Python and not by a program. Save the "
+                "part that takes numbers, and apply the layers or functions of text before it."
+            )
         if spec.shape is None:
             raise ArgumentError(f"{whose} needs a TensorSpec with a shape; None is a length.")
         rows.append(
