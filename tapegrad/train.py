@@ -4,6 +4,7 @@ from typing import Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.distribute.cluster_spec import ClusterSpec
 from tapegrad.io.messages import BytesList, Example, Feature, Features, FloatList, Int64List
 from tapegrad.keras.saving.checkpoint import (
     Checkpoint,
@@ -26,6 +27,7 @@ __all__ = [
     "CheckpointMismatchError",
     "CheckpointReader",
     "CheckpointStatus",
+    "ClusterSpec",
     "Example",
     "Feature",
     "Features",

@@ -183,6 +183,15 @@ class InFile:
         return _FileKeeper(self._path)
 
 
+def snapshot_in(folder: str | os.PathLike[str]) -> InFile:
+    """Return the store of a snapshot: a file in a folder, which is made if it is missing."""
+    path = Path(os.fspath(folder))
+    if path.exists() and not path.is_dir():
+        raise ArgumentError(f"snapshot() writes to a folder, and {str(path)!r} is a file.")
+    path.mkdir(parents=True, exist_ok=True)
+    return InFile(path / "elements.npz")
+
+
 class _FileKeeper:
     """Writes to a temporary file next to the cache, and renames it when it is complete."""
 

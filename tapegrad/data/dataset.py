@@ -11,7 +11,7 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.data import saving, sources
 from tapegrad.data.batches import Batch, Padding
-from tapegrad.data.caching import Cache, InFile, InMemory
+from tapegrad.data.caching import Cache, InFile, InMemory, snapshot_in
 from tapegrad.data.carried import Scan, TakeWhile, Unique
 from tapegrad.data.constants import AUTOTUNE, checked_count
 from tapegrad.data.functions import Call
@@ -488,6 +488,13 @@ class Dataset(Grouping):
         ([1, 2, 3], 3)
         """
         return Dataset(Cache(self.plan, InFile(filename) if filename else InMemory()))
+
+    def snapshot(
+        self, path: Any, compression: Any = "AUTO", reader_func: Any = None, shard_func: Any = None
+    ) -> Dataset:
+        """Keep the elements of the first complete pass in a folder; delete it to make them anew."""
+        _refuse_options("snapshot", reader_func=reader_func, shard_func=shard_func)
+        return Dataset(Cache(self.plan, snapshot_in(path)))
 
     def prefetch(self, buffer_size: int, name: str | None = None) -> Dataset:
         """Prepare elements in a background thread, and begin their copy to the device.

@@ -39,6 +39,7 @@ __all__ = [
     "save",
     "scan",
     "shuffle_and_repeat",
+    "snapshot",
     "take_while",
     "unbatch",
     "unique",
@@ -126,6 +127,19 @@ def prefetch_to_device(device: str, buffer_size: int | None = None) -> Transform
     [0, 1]
     """
     return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
+
+
+def snapshot(
+    path: Any, compression: Any = "AUTO", reader_func: Any = None, shard_func: Any = None
+) -> Transformation:
+    """Return a function for `apply` that keeps the elements of the first pass in a folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [int(n) for n in Dataset.range(3).apply(snapshot(folder))]
+    [0, 1, 2]
+    """
+    return lambda dataset: dataset.snapshot(path, compression, reader_func, shard_func)
 
 
 def save(dataset: Dataset, path: Any) -> None:

@@ -137,7 +137,7 @@ def leaf_to_host(value: Any, how: str, dtype: Any = None) -> np.ndarray:
     if isinstance(value, StringTensor):
         return value.array
     if isinstance(value, Variable):
-        value = value.value()
+        value = value.read_value()
     if isinstance(value, Tensor):
         array = value.array
     else:

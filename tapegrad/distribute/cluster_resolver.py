@@ -8,6 +8,7 @@ from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.distribute.cluster_spec import ClusterSpec
 from tapegrad.errors import ArgumentError
 
 __all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver",
@@ -29,9 +30,9 @@ class ClusterResolver:
         """Return the address of the session, which is empty for this process."""
         return ""
 
-    def cluster_spec(self) -> Any:
+    def cluster_spec(self) -> ClusterSpec:
         """Return the addresses of the tasks by job."""
-        return {}
+        return ClusterSpec({})
 
 
 class SimpleClusterResolver(ClusterResolver):
@@ -51,13 +52,13 @@ class SimpleClusterResolver(ClusterResolver):
         num_accelerators: Any = None,
         rpc_layer: str | None = None,
     ) -> None:
-        self._cluster_spec, self._master = cluster_spec, master
+        self._cluster, self._master = ClusterSpec(cluster_spec), master
         self.task_type, self.task_id, self.rpc_layer = task_type, task_id, rpc_layer
         self.environment = environment
 
-    def cluster_spec(self) -> Any:
+    def cluster_spec(self) -> ClusterSpec:
         """Return the addresses of the tasks by job."""
-        return self._cluster_spec
+        return self._cluster
 
     def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
         """Return the address that was given."""
@@ -80,13 +81,13 @@ class TFConfigClusterResolver(ClusterResolver):
     ) -> None:
         found = json.loads(os.environ.get("TF_CONFIG", "{}"))
         task = found.get("task", {})
-        self._cluster = found.get("cluster", {})
+        self._cluster = ClusterSpec(found.get("cluster", {}))
         self.task_type = task_type or task.get("type")
         index = task.get("index") if task_id is None else task_id
         self.task_id = None if index is None else int(index)
         self.rpc_layer = rpc_layer or found.get("rpc_layer")
 
-    def cluster_spec(self) -> Any:
+    def cluster_spec(self) -> ClusterSpec:
         """Return the addresses of the tasks by job."""
         return self._cluster
 

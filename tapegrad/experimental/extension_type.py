@@ -21,6 +21,7 @@ from tapegrad.experimental.extension_fields import converted
 from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.reduction.functions import reduce_all
 from tapegrad.program.record.signature import TensorSpec, TypeSpec
+from tapegrad.program.saved.extensions import CLASSES, saved_name
 
 _OPEN = "_is_open"
 _HELD = "_fields_with_tensors"
@@ -201,6 +202,7 @@ class ExtensionType(_HasFields):
             while frame.f_code.co_name == "__new__" and frame.f_back is not None:
                 frame = frame.f_back
             cls._names = {**frame.f_globals, **frame.f_locals}
+        CLASSES[saved_name(cls)] = cls
         own = cls.__dict__.get("Spec")
         bases = (_Spec,) if own is None else (own, _Spec)
         name = {"__qualname__": f"{cls.__name__}.Spec", "__module__": cls.__module__}

@@ -50,7 +50,7 @@ def asarray(
     """
     refuse_order(order)
     if isinstance(a, Tensor | Variable) or type(a) in INTERPRETERS or holds_tensors(a):
-        x = with_dtype(a.value() if isinstance(a, Variable) else as_array(a), dtype)
+        x = with_dtype(a.read_value() if isinstance(a, Variable) else as_array(a), dtype)
         x = x if device is None else to_device(x, device)
         if copy is False and x is not a:
             raise ArgumentError("asarray cannot change dtype or device without a copy.")

@@ -62,7 +62,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     (1, 2)
     """
     # A list of tensors is stacked, so that tapes record it.
-    value = value.value() if isinstance(value, Variable) else adapted(value)
+    value = value.read_value() if isinstance(value, Variable) else adapted(value)
     if isinstance(value, Tensor) or type(value) in INTERPRETERS:
         if dtype is not None and value.dtype != dtype:
             value = cast(value, dtype)
@@ -99,7 +99,7 @@ def convert_to_tensor(
     >>> convert_to_tensor([1, 2]).dtype
     <dtype: 'int32'>
     """
-    tensor = value.value() if isinstance(value, Variable) else to_any_tensor(value, dtype)
+    tensor = value.read_value() if isinstance(value, Variable) else to_any_tensor(value, dtype)
     if dtype is None or tensor.dtype == dtype:
         return tensor
     if tensor.dtype.is_floating and as_dtype(dtype).is_floating:

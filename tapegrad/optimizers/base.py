@@ -187,7 +187,7 @@ class Optimizer(Observed):
 
     def _new_slot(self, name: str, variable: Variable) -> Variable:
         dtype = _slot_dtype(name, variable)
-        value = creation.full_like(variable.value(), self.initial_slot(name), dtype)
+        value = creation.full_like(variable.read_value(), self.initial_slot(name), dtype)
         label = f"{variable.name.removesuffix(':0')}/{name}"
         return Variable(value, trainable=False, name=label)
 
@@ -447,7 +447,7 @@ class Optimizer(Observed):
         average = self._averages.get(variable.number)
         if average is None:
             label = f"{variable.name.removesuffix(':0')}/average"
-            value = variable.value() if start is None else wrap(start)
+            value = variable.read_value() if start is None else wrap(start)
             average = Variable(value, trainable=False, name=label)
             self._averages[variable.number] = average
             self._plan = None

@@ -79,7 +79,7 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
 def _checked_gradient(gradient: Any, variable: Variable) -> Any:
     """Return a gradient in the dtype of the variable, or raise an error that names the variable."""
     if not isinstance(gradient, Tensor | IndexedSlices):
-        gradient = to_tensor(gradient, like=variable.value())
+        gradient = to_tensor(gradient, like=variable.read_value())
     if isinstance(gradient, IndexedSlices) and gradient.dense_shape is None:
         gradient = IndexedSlices(gradient.values, gradient.indices, variable.shape)
     if tuple(gradient.shape) != tuple(variable.shape):

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.creation import zeros
+from tapegrad.program.autograph.recording import RunEagerly
 from tapegrad.program.inspect.graph_view import FunctionDefinition, FunctionGraph
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec, fitted_to, keep_specs
+
+if TYPE_CHECKING:
+    from tapegrad.program.recorded_call import RecordedCall
 
 
 class ConcreteFunction:
@@ -80,22 +87,114 @@ class ConcreteFunction:
         >>> [operation.name for operation in graph.get_operations()]
         ['x', 'Add', 'Identity']
         """
-        function: Any = getattr(self._function, "__func__", self._function)
-        args, kwargs = nest.map_structure(_example, (self._bound.args, self._bound.kwargs))
         names = [
             name
             for name, value in self._bound.arguments.items()
             for leaf in nest.flatten(value)
             if isinstance(leaf, TensorSpec | Tensor)
         ]
+        with self._recorded(2) as call:
+            if call.graph.obstacle:
+                raise ArgumentError(f"{self.__name__!r} has no graph: {call.graph.obstacle}")
+            return FunctionGraph(self.__name__, call.graph, names)
+
+    @contextmanager
+    def _recorded(self, length: int) -> Iterator[RecordedCall]:
+        """Record a call in which lengths that are not known are this one."""
+        function: Any = getattr(self._function, "__func__", self._function)
+        given = self._bound.args, self._bound.kwargs
+        args, kwargs = nest.map_structure(lambda one: _example(one, length), given)
         with recording_alone():
-            call = function._recorded_call(flatten_call(args, kwargs), args, kwargs)
             try:
-                if call.graph.obstacle:
-                    raise ArgumentError(f"{self.__name__!r} has no graph: {call.graph.obstacle}")
-                return FunctionGraph(self.__name__, call.graph, names)
+                call = function._recorded_call(flatten_call(args, kwargs), args, kwargs)
+            except RunEagerly as error:
+                raise ArgumentError(f"{self.__name__!r} has no graph: {error.reason}") from error
+            try:
+                yield call
             finally:
                 call.let_go()
+
+    @cached_property
+    def structured_outputs(self) -> Any:
+        """The results: a TensorSpec for each tensor, and the values of the others.
+
+        Lengths are None if they depend on lengths that are not known.
+
+        >>> import tapegrad
+        >>> double = tapegrad.function(lambda x: {"twice": 2 * x})
+        >>> double.get_concrete_function(TensorSpec([None, 3])).structured_outputs
+        {'twice': TensorSpec(shape=(None, 3), dtype=float32)}
+        """
+        found = []
+        for length in (2, 3):
+            with self._recorded(length) as call:
+                found.append(nest.map_structure(_spec_of, call._result))
+        return nest.map_structure(_common_spec, *found)
+
+    @cached_property
+    def captured_inputs(self) -> list[Variable]:
+        """The variables that the function reads or writes."""
+        with self._recorded(2) as call:
+            return list(call.outcome().variables.values())
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that the function reads or writes."""
+        return tuple(self.captured_inputs)
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        """Those that training changes."""
+        return tuple(variable for variable in self.captured_inputs if variable.trainable)
+
+    @property
+    def name(self) -> str:
+        """The name of the Python function."""
+        return self.__name__
+
+    @property
+    def inputs(self) -> list[TensorSpec]:
+        """The shapes and dtypes of the tensors that it takes."""
+        return _specs_in(self.structured_input_signature)
+
+    @property
+    def outputs(self) -> list[TensorSpec]:
+        """The shapes and dtypes of the tensors that it returns."""
+        return _specs_in(self.structured_outputs)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of the results, in their structure."""
+        return nest.map_structure(
+            lambda one: TensorShape(one.shape) if isinstance(one, TensorSpec) else None,
+            self.structured_outputs,
+        )
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The dtypes of the results, in their structure."""
+        return nest.map_structure(
+            lambda one: one.dtype if isinstance(one, TensorSpec) else None, self.structured_outputs
+        )
+
+    @property
+    def function_type(self) -> inspect.Signature:
+        """The signature of the Python function, annotated with the specs of its tensors.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x, y: x + y)
+        >>> add.get_concrete_function(TensorSpec([2]), 1.0).function_type.parameters["x"].annotation
+        TensorSpec(shape=(2,), dtype=float32)
+        """
+        parameters = [
+            one.replace(
+                annotation=nest.map_structure(_spec_of, self._bound.arguments[name]),
+                default=inspect.Parameter.empty,
+            )
+            for name, one in self._bound.signature.parameters.items()
+            if name in self._bound.arguments
+        ]
+        return inspect.Signature(parameters, return_annotation=self.structured_outputs)
 
     @property
     def function_def(self) -> FunctionDefinition:
@@ -119,11 +218,23 @@ class ConcreteFunction:
         return f"<ConcreteFunction {self.__name__}({shown})>"
 
 
-def _example(value: Any) -> Any:
-    """Return a tensor of zeros for a spec, with 2 for each length that is not known."""
+def _example(value: Any, length: int) -> Any:
+    """Return a tensor of zeros for a spec, with this length for each one that is not known."""
     if not isinstance(value, TensorSpec):
         return value
-    return zeros([2 if n is None else n for n in value.shape or ()], value.dtype)
+    return zeros([length if n is None else n for n in value.shape or ()], value.dtype)
+
+
+def _common_spec(one: Any, other: Any) -> Any:
+    """Return the spec of results of two recordings, with None for lengths that differ."""
+    if not isinstance(one, TensorSpec):
+        return one
+    shape = [n if n == m else None for n, m in zip(one.shape or (), other.shape or ())]
+    return TensorSpec(shape, one.dtype)
+
+
+def _specs_in(structure: Any) -> list[TensorSpec]:
+    return [one for one in nest.flatten(structure) if isinstance(one, TensorSpec)]
 
 
 def _has_tensors(value: Any) -> bool:

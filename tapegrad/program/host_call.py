@@ -55,9 +55,7 @@ def py_function(
     (12.0, -4.0)
     """
     if func is None:
-        return lambda function: functools.wraps(function)(
-            lambda *args: py_function(function, list(args), Tout)
-        )
+        return _decorator(py_function, Tout)
     _check(func, "py_function")
     inputs = [_as_tensor(value) for value in _listed(inp)]
     call = _PythonCall("py_function", func, Tout)
@@ -67,28 +65,44 @@ def py_function(
 
 
 def numpy_function(
-    func: Function,
-    inp: Any,
-    Tout: Any,
+    func: Function | None = None,
+    inp: Any = None,
+    Tout: Any = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
     """Call a Python function with NumPy arrays; return tensors of `Tout`, without gradients.
 
     `Tout` is a dtype, or a list of dtypes for several results. In a recorded function it runs on
-    each call, as that of `py_function` does, and its results must keep their shapes.
+    each call, as that of `py_function` does, and its results must keep their shapes. Without `func`
+    this is a decorator: `@numpy_function(Tout=...)`.
 
     >>> import tapegrad
     >>> x = tapegrad.constant([3.0, 1.0])
     >>> numpy_function(lambda array: array * 2, [x], tapegrad.float32).tolist()
     [6.0, 2.0]
     """
+    if func is None:
+        return _decorator(numpy_function, Tout)
     _check(func, "numpy_function")
     inputs = [_as_tensor(value) for value in _listed(inp)]
     call = _NumpyCall("numpy_function", func, Tout)
     if current_recording() is None or call.is_of_text(inputs):
         return call.packed(call.results(inputs))
     return call.packed(_recorded(call, inputs))
+
+
+def _decorator(call: Function, dtypes: Any) -> Callable[[Function], Function]:
+    """Return a decorator after which a Python function is called by `call` with its arguments."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(*args: Any) -> Any:
+            return call(function, list(args), dtypes)
+
+        return wrapped
+
+    return decorate
 
 
 def _check(func: Any, name: str) -> None:
@@ -103,7 +117,7 @@ def _listed(inp: Any) -> list[Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    return value.value() if isinstance(value, Variable) else to_any_tensor(value)
+    return value.read_value() if isinstance(value, Variable) else to_any_tensor(value)
 
 
 # Calls

@@ -36,7 +36,7 @@ def _write(data: Any, step: Any, made: Callable[[np.ndarray], bytes]) -> bool:
 
 def _as_tensor(value: Any) -> Tensor:
     if isinstance(value, Variable):
-        found: Tensor = value.value()
+        found: Tensor = value.read_value()
         return found
     return to_tensor(np.int64(value) if type(value) is int else value)
 

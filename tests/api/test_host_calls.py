@@ -212,3 +212,18 @@ def test_an_error_of_the_python_code_reaches_the_caller(way):
     with pytest.raises(KeyError, match="too large"):
         step(tf.constant(2.0))
     assert float(step(tf.constant(0.5))) == 0.5
+
+
+@pytest.mark.parametrize("kind", [tf.numpy_function, tf.py_function])
+def test_host_calls_are_decorators(kind, way):
+    @kind(Tout=[tf.float32, tf.int32])
+    def play(action, reward):
+        """Make a step."""
+        return np.float32(action * reward), np.int32(action + 1)
+
+    step = way(lambda x: play(x, tf.constant(3.0)))
+
+    for x in (2.0, 4.0):
+        first, second = step(tf.constant(x))
+        assert (float(first), int(second)) == (3.0 * x, int(x) + 1)
+    assert play.__name__ == "play"

@@ -16,6 +16,7 @@ import tapegrad as tf
 from tapegrad import keras
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapegradError
 from tapegrad.keras.saving import saved_model as writing
+from tapegrad.program.saved.extensions import CLASSES
 from tests.keras.interchange_models import MODELS, inputs, outputs, with_other_weights
 
 
@@ -218,6 +219,16 @@ def test_what_cannot_be_saved_is_refused(function, words, tmp_path):
     assert not tf.saved_model.contains_saved_model(tmp_path / "a")
 
 
+def test_functions_of_text_are_refused(tmp_path):
+    words = tf.TensorSpec([None], tf.string)
+    with pytest.raises(ArgumentError, match=r"Holder.run takes text, which is computed in Python"):
+        saved(tf.strings.length, words, tmp_path)
+    model = keras.Sequential([keras.layers.TextVectorization(vocabulary=["a", "b"])])
+    model(tf.constant(["a b"]))
+    with pytest.raises(ArgumentError, match=r"takes text, which is computed in Python"):
+        model.export(tmp_path)
+
+
 def test_a_variable_that_is_no_attribute_is_refused(tmp_path):
     variable = tf.Variable(2.0)
 
@@ -374,3 +385,110 @@ def test_a_length_may_be_one_that_no_variable_has(tmp_path: Path) -> None:
 
     assert loaded.widened(tf.ones([4, 7])).tolist() == np.zeros((4, 9)).tolist()
     assert loaded.doubled(tf.constant([1.0, 3.0])).tolist() == [2.0, 6.0]
+
+
+class Weighted(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable([3.0, 2.0, 8.0, 5.0])
+
+    @tf.function
+    def __call__(self, x: Any) -> Any:
+        return {"twice": 2.0 * x}
+
+    @tf.function
+    def weighted(self, x: Any) -> Any:
+        return x * self.w
+
+    @tf.function(input_signature=[tf.TensorSpec([4])])
+    def put(self, x: Any) -> None:
+        self.w.assign(x)
+
+
+def test_signatures_without_a_shape_describe_their_results(tmp_path: Path) -> None:
+    module = Weighted()
+    any_shape = module.__call__.get_concrete_function(tf.TensorSpec(None))
+    rows = module.__call__.get_concrete_function(tf.TensorSpec([None, 3]))
+    tf.saved_model.save(module, tmp_path, signatures={"any": any_shape, "rows": rows})
+    found = tf.saved_model.load(tmp_path).signatures
+
+    assert [*found] == ["any", "rows"]
+    for shape in ((), (2,), (2, 1, 3)):
+        assert found["any"](tf.ones(shape))["twice"].tolist() == np.full(shape, 2.0).tolist()
+    assert found["any"].structured_outputs == {"twice": tf.TensorSpec(None, name="twice")}
+    assert found["rows"].structured_outputs == {"twice": tf.TensorSpec([None, 3], name="twice")}
+    assert found["rows"].output_shapes == {"twice": (None, 3)}
+    assert found["rows"].output_dtypes == {"twice": tf.float32}
+    assert found["rows"].inputs == [tf.TensorSpec([None, 3], name="x")]
+    assert repr(found["rows"]).startswith("<signature 'rows'(x: TensorSpec(shape=(None, 3)")
+
+
+def test_only_a_function_with_an_input_signature_and_results_is_the_default(tmp_path: Path) -> None:
+    module = Weighted()
+    module(tf.constant(1.0))
+    tf.saved_model.save(module, tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+    assert loaded.signatures == {}
+    loaded.put(tf.zeros([4]))
+    assert loaded.w.numpy().tolist() == [0.0] * 4
+
+
+def test_a_first_axis_may_need_the_length_of_a_variable(tmp_path: Path) -> None:
+    module = Weighted()
+    module.weighted.get_concrete_function(tf.TensorSpec(None))
+    tf.saved_model.save(module, tmp_path)
+    weighted = tf.saved_model.load(tmp_path).weighted
+
+    assert weighted(tf.ones([4])).tolist() == [3.0, 2.0, 8.0, 5.0]
+    assert weighted(tf.ones([2, 4])).tolist() == [[3.0, 2.0, 8.0, 5.0]] * 2
+    assert weighted(tf.constant(2.0)).tolist() == [6.0, 4.0, 16.0, 10.0]
+
+
+class Scored(tf.experimental.ExtensionType):
+    __name__ = "tests.Scored"
+
+    values: tf.Tensor
+    mask: tf.Tensor
+    scale: float = 1.0
+
+
+class OfExtensions(tf.Module):
+    def __init__(self) -> None:
+        self.w = tf.Variable(10.0)
+
+    @tf.function
+    def grow(self, x: Any) -> Any:
+        return Scored(x.values * self.w * x.scale, x.mask, x.scale)
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def made(self, x: Any) -> Any:
+        return Scored(x, x > 0.0)
+
+    @tf.function
+    def total(self, parts: Any) -> Any:
+        return tf.reduce_sum(parts["a"].values) + parts["b"]
+
+
+def test_extension_types_are_arguments_and_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = OfExtensions()
+    spec = Scored.Spec(tf.TensorSpec([None]), tf.TensorSpec([None], tf.bool), 2.0)
+    module.grow.get_concrete_function(spec)
+    module.total.get_concrete_function({"a": spec, "b": tf.TensorSpec([])})
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+
+    x = Scored([1.0, 2.0, 3.0], [False, True, False], 2.0)
+    grown = loaded.grow(x)
+    assert isinstance(grown, Scored)
+    assert grown.values.numpy().tolist() == [20.0, 40.0, 60.0]
+    assert (grown.mask.numpy().tolist(), grown.scale) == ([False, True, False], 2.0)
+    assert float(loaded.total({"a": x, "b": tf.constant(1.0)})) == 7.0
+    with pytest.raises(ArgumentError, match=r"'grow' was saved for the arguments"):
+        loaded.grow(Scored([1.0], [True], 3.0))
+    assert loaded.made(tf.constant([-1.0, 1.0])).mask.numpy().tolist() == [False, True]
+    with monkeypatch.context() as patched:
+        patched.delitem(CLASSES, "tests.Scored")
+        with pytest.raises(ArgumentError, match=r"'tests.Scored', an extension type that is not"):
+            loaded.made(tf.ones([3]))

@@ -7,6 +7,7 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
+from tapegrad.errors import ArgumentError
 
 READS = {
     "value": lambda v: v.value(),
@@ -127,3 +128,30 @@ def test_operators_share_one_source(v):
         assert y is not None
 
     assert len(tape._variables[v.number][1]) == 1
+
+
+def test_the_value_is_a_tensor_and_can_be_called(v):
+    """`v.value` is a property in Keras and a method in TensorFlow."""
+    with tf.GradientTape(persistent=True) as tape:
+        own = v.value()
+        y = tf.reduce_sum(v.value**2 + 3.0 * own)
+
+    assert lists(tape.gradient(y, [v, own])) == [[9.0, 11.0], [3.0, 3.0]]
+    before = v.value
+    v.assign([5.0, 6.0])
+    assert before.numpy().tolist() == [3.0, 4.0]
+    assert v.value.numpy().tolist() == v.value().numpy().tolist() == [5.0, 6.0]
+    assert (v.value.shape, v.value.dtype, isinstance(v.value, tf.Tensor)) == ((2,), v.dtype, True)
+    assert np.asarray(v.value).tolist() == np.add(v.value, 0).numpy().tolist() == [5.0, 6.0]
+    with pytest.raises(ArgumentError, match=r"Write `v\[0\] = x` instead of `v.value\[0\] = x`"):
+        v.value[0] = 1.0
+
+
+def test_the_value_in_functions_and_in_vmap(v):
+    add = tf.function(lambda x: x + 2.0 * v.value + v.value())
+
+    assert add(v.value).numpy().tolist() == [12.0, 16.0]
+    v.assign([1.0, 1.0])
+    assert add(tf.zeros([2])).numpy().tolist() == [3.0, 3.0]
+    rows = tf.vectorized_map(lambda x: x * v.value + v.value(), tf.ones([3, 2]))
+    assert rows.numpy().tolist() == [[2.0, 2.0]] * 3

@@ -191,3 +191,25 @@ def test_a_killed_pass_leaves_nothing_after_the_next_one(tmp_path):
 
     assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
     assert [int(x) for x in Dataset.range(9).cache(tmp_path / "c")] == [0, 1, 2]
+
+
+def test_a_snapshot_keeps_elements_in_a_folder(tmp_path):
+    calls = []
+
+    def squares():
+        for n in range(3):
+            calls.append(n)
+            yield n * n
+
+    spec = tf.TensorSpec([], tf.int64)
+    source = tf.data.Dataset.from_generator(squares, output_signature=spec)
+    kept = source.snapshot(tmp_path / "a" / "kept")
+
+    assert [int(n) for n in kept] == [int(n) for n in kept] == [0, 1, 4]
+    assert calls == [0, 1, 2]
+    again = source.apply(tf.data.experimental.snapshot(str(tmp_path / "a" / "kept")))
+    assert [int(n) for n in again] == [0, 1, 4]
+    assert calls == [0, 1, 2]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArgumentError, match=r"snapshot\(\) writes to a folder, and .*file' is a"):
+        source.snapshot(tmp_path / "file")

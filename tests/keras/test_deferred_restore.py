@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +331,37 @@ def test_a_variable_with_two_names_is_given_to_both_if_they_are_two_now(
     assert [float(v) for v in (net.a, net.b, net.items[0], net.inner.w)] == [1.0, 1.0, 2.0, 2.0]
     net.b, net.inner.w = tf.Variable(7.0), tf.Variable(8.0)  # these names had their values
     assert [float(v) for v in (net.b, net.inner.w)] == [7.0, 8.0]
+
+
+def test_containers_that_are_assigned_after_restore_take_values_at_once(prefix: str) -> None:
+    saved = tf.train.Checkpoint()
+    saved.listed = [tf.Variable(1.0), tf.Variable(2.0)]
+    saved.mapped = {"one": tf.Variable(3.0), "two": tf.Variable(4.0)}
+    path = saved.save(prefix)
+
+    late = tf.train.Checkpoint()
+    late.restore(path)
+    late.listed, late.mapped = [], {}
+    new = [tf.Variable(0.0) for _ in range(4)]
+    late.listed.append(new[0])
+    assert float(new[0]) == 1.0
+    late.listed += [new[1]]
+    late.mapped["one"] = new[2]
+    late.mapped.update(two=new[3])
+
+    assert [float(v) for v in new] == [1.0, 2.0, 3.0, 4.0]
+    assert len(late.listed) == len(late.mapped) == 2
+    for twin in (copy.copy(late.listed), pickle.loads(pickle.dumps([1, late.listed]))[1]):
+        assert type(twin) is list
+    assert type(copy.copy(late.mapped)) is dict
+    late.listed.append(tf.Variable(9.0))
+    assert float(late.listed[2]) == 9.0
+
+
+def test_containers_without_values_in_the_file_stay_as_they_are(prefix: str) -> None:
+    path = tf.train.Checkpoint(v=tf.Variable(1.0)).save(prefix)
+    late = tf.train.Checkpoint()
+    late.restore(path)
+    late.names = ["a"]
+
+    assert type(late.names) is list

@@ -59,3 +59,34 @@ def test_gradients_pass_through() -> None:
     assert float(tape.gradient(y, x)) == 24.0
     with pytest.raises(AttributeError, match="ConcreteFunction has no attribute 'session'"):
         double.session  # noqa: B018
+
+
+def test_results_and_variables_are_described() -> None:
+    weight, shift = tf.Variable(2.0), tf.Variable(1.0, trainable=False)
+
+    @tf.function
+    def step(x: Any, times: Any = 2) -> Any:
+        return {"a": times * weight * x + shift, "b": [tf.reduce_sum(x), None]}
+
+    known = step.get_concrete_function(tf.TensorSpec([None, 3]), times=4)
+
+    a, total = tf.TensorSpec([None, 3]), tf.TensorSpec([])
+    assert known.structured_outputs == {"a": a, "b": [total, None]}
+    assert known.output_shapes == {"a": (None, 3), "b": [(), None]}
+    assert known.output_dtypes == {"a": tf.float32, "b": [tf.float32, None]}
+    assert (known.inputs, known.outputs) == ([a], [a, total])
+    assert known.captured_inputs[0] is weight
+    assert known.captured_inputs[1] is shift
+    assert len(known.variables) == 2
+    assert len(known.trainable_variables) == 1
+    assert known.name == "step"
+    assert str(known.function_type).partition(" ->")[0] == f"(x: {a}, times: 4)"
+    assert known.function_type.return_annotation == known.structured_outputs
+
+
+def test_text_and_numbers_are_distinguished() -> None:
+    double = tf.function(lambda x: x + x).get_concrete_function(tf.constant("a"))
+
+    assert double(tf.constant("b")).numpy() == b"bb"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"requires string\. Got int32"):
+        double(tf.constant(1))

@@ -28,6 +28,7 @@ from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.library_arrays import is_output, may_write, no_output, refuse_buffer
 from tapegrad.core.values.shared import copy_of, private_array
 from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
+from tapegrad.core.values.variable_value import callable_value
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
 
 _next_number = count(1).__next__
@@ -36,7 +37,7 @@ _listeners: list[Callable[[Variable], None]] = []
 _new = object.__new__
 _IS_VARIABLE = {"variable": True}
 _IS_READ = {"variable": True, "own": True}
-"""Parameters of leaves: of the operands that are a variable, and of one tensor from `value()`."""
+"""Parameters of leaves: of operands that are a variable, and of a tensor from `read_value()`."""
 
 
 class Variable(HasArray):
@@ -109,7 +110,18 @@ class Variable(HasArray):
         kind = type(self).__name__
         raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
 
+    @property
     def value(self) -> Any:
+        """The current value as an operand; `value()` is `read_value()`, as in TensorFlow.
+
+        Inside `vmap` only the call is available.
+        """
+        tensor = self.shared_value()
+        if type(tensor) is not Tensor:
+            return self.read_value
+        return callable_value(tensor, self.read_value)
+
+    def read_value(self) -> Any:
         """Return the current value as a new tensor; active tapes record the read.
 
         The tensor is a source of its own: the gradient with respect to it counts its uses only,
@@ -121,8 +133,6 @@ class Variable(HasArray):
         if stack.framed:
             return stack.framed[-1].read_per_example(self, is_own=True)
         return wrap(self.array, self.new_leaf(stack, _IS_READ))
-
-    read_value = value
 
     def shared_value(self) -> Any:
         """Return the current value as an operand; all reads of one recording share a leaf."""

@@ -52,7 +52,7 @@ def set_back(kept: Kept, others: Iterable[Variable]) -> Iterator[None]:
     try:
         store([variable for variable, _ in kept], [array for _, array in kept])
         zeroed = [variable for variable, _ in now if variable.number not in known]
-        assign_together(zeroed, [zeros_like(variable.value()) for variable in zeroed])
+        assign_together(zeroed, [zeros_like(variable.read_value()) for variable in zeroed])
         yield
     finally:
         store([variable for variable, _ in now], [array for _, array in now])
@@ -181,7 +181,7 @@ def _of_changed_weights(calls: Sequence[_Call]) -> Origin | None:
 def _of_weights(layers: Iterable[Any], place: str, what: str) -> Origin | None:
     for layer in layers:
         for variable in layer._own_variables():
-            if not _is_finite(variable.value()):
+            if not _is_finite(variable.read_value()):
                 name = variable.name.removesuffix(":0")
                 return Origin(layer.name, place, f"Weight {name!r} of layer {_named(layer)} {what}")
     return None

@@ -315,14 +315,14 @@ class SpectralNormalization(Layer):
 
     def _divide_kernel(self) -> None:
         kernel = self._kernel()
-        u, matrix = self.vector_u.value(), reshape(kernel, (-1, kernel.shape[-1]))
+        u, matrix = self.vector_u.read_value(), reshape(kernel, (-1, kernel.shape[-1]))
         for _ in range(self.power_iterations):
             v = l2_normalize(matmul(u, matrix, transpose_b=True))
             u = l2_normalize(matmul(v, matrix))
         sigma = matmul(matmul(v, matrix), u, transpose_b=True)
         # A kernel of zeros has no singular direction: keep the kernel and vector_u.
         is_zero = reduce_all(equal(matrix, 0.0))
-        vector = where(is_zero, self.vector_u.value(), u)
+        vector = where(is_zero, self.vector_u.read_value(), u)
         divided = reshape(matrix / where(is_zero, 1.0, sigma), tuple(kernel.shape))
         assign_together((self.vector_u, kernel), (vector, divided))
 

@@ -37,7 +37,7 @@ class Count(Metric):
         add_to(self.accumulator, count)
 
     def result(self) -> Any:
-        return _single_or_all(self.accumulator.value())
+        return _single_or_all(self.accumulator.read_value())
 
 
 class TruePositives(Count):
@@ -189,7 +189,7 @@ class FBeta(Metric):
             raise ArgumentError(
                 "An F score has no result before its first update_state(y_true, y_pred)."
             )
-        hits, alarms, missed, labels = [count.value() for count in self._counts.values()]
+        hits, alarms, missed, labels = [count.read_value() for count in self._counts.values()]
         precision = hits / (hits + alarms + EPSILON)
         recall = hits / (hits + missed + EPSILON)
         square = self.beta**2

@@ -82,7 +82,7 @@ class AUC(AtThresholds):
                 "AUC with multi_label=True has no result before its first update_state. "
                 "Pass num_labels to have a result from the start."
             )
-        counts = {kind: count.value() for kind, count in self._counts.items()}
+        counts = {kind: count.read_value() for kind, count in self._counts.items()}
         if self.curve == "PR" and self.summation_method == "interpolation":
             return self._average(_interpolated_precision(**counts))
         x, y = _points(self.curve, **counts)

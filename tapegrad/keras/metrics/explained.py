@@ -83,7 +83,7 @@ class R2Score(Metric):
     def result(self) -> Any:
         if not self._sums:
             raise ArgumentError("R2Score has no result before its first update_state.")
-        total, squares, residual, count = [value.value() for value in self._sums.values()]
+        total, squares, residual, count = [value.read_value() for value in self._sums.values()]
         variance = squares - divide_no_nan(total * total, count)
         # A constant output has no variance to explain.
         scores = where(equal(variance, 0.0), 0.0, 1.0 - divide_no_nan(residual, variance))
@@ -95,7 +95,7 @@ class R2Score(Metric):
         return self._adjusted(score) if self.num_regressors else score
 
     def _adjusted(self, score: Any) -> Any:
-        samples = self.num_samples.value()
+        samples = self.num_samples.read_value()
         freedom = samples - (self.num_regressors + 1.0)
         adjusted = 1.0 - divide_no_nan((1.0 - score) * (samples - 1.0), freedom)
         return where(greater(freedom, 0.0), adjusted, score)

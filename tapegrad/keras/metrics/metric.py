@@ -186,6 +186,6 @@ def add_to(variable: Variable, amount: Any) -> None:
     3.0
     """
     if isinstance(amount, float):  # avoids a copy of the number to the device
-        variable.assign(variable.value() + amount, read_value=False)
+        variable.assign(variable.read_value() + amount, read_value=False)
     else:
         variable.assign_add(amount, read_value=False)

@@ -57,7 +57,7 @@ class Sum(Metric):
         add_to(self.total, sum_of(values))
 
     def result(self) -> Any:
-        return self.total.value()
+        return self.total.read_value()
 
 
 class Average(Metric):

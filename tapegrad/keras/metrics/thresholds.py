@@ -197,7 +197,7 @@ class AtThresholds(Metric):
             add_to(self._counts[kind], count)
 
     def _ratio(self, kind: str, other: str) -> Any:
-        count = self._counts[kind].value()
+        count = self._counts[kind].read_value()
         return divide_no_nan(count, count + self._counts[other])
 
 

@@ -103,7 +103,7 @@ def _kept(value: Any) -> Any:
         return to_any_tensor(value)
     if value is None or isinstance(value, Tensor | StringTensor | np.ndarray):
         return value
-    return value.value() if isinstance(value, Variable) else np.asarray(value)
+    return value.read_value() if isinstance(value, Variable) else np.asarray(value)
 
 
 def _rows(rows: Any, array: Any) -> Any:

@@ -205,7 +205,7 @@ class Optimizer(OwnSteps, Configured):
                 super()._apply(pairs)
             if not overwrites:
                 return
-            is_due = equal(self.iterations.value() % self.ema_overwrite_frequency, 0)
+            is_due = equal(self.iterations.read_value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
 
     def _accumulate(self, pairs: Pairs, steps: int) -> None:
@@ -218,16 +218,16 @@ class Optimizer(OwnSteps, Configured):
 
     def _accumulate_in(self, sums: list[Variable], pairs: Pairs, steps: int) -> None:
         variables = [variable for _, variable in pairs]
-        is_due = equal((self._calls.value() + 1) % steps, 0)
+        is_due = equal((self._calls.read_value() + 1) % steps, 0)
         for total, (gradient, _) in zip(sums, pairs, strict=True):
             dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
             total.assign_add(dense, read_value=False)
-        means = [(total.value() / float(steps), v) for total, v in zip(sums, variables)]
+        means = [(total.read_value() / float(steps), v) for total, v in zip(sums, variables)]
         places = [*variables, *self.variables]
         run_where(is_due, places, partial(self._make_step, means))
         for total in sums:
             here = on_device(is_due, total.device)
-            value = total.value()
+            value = total.read_value()
             total.assign(where(here, zeros_like(value), value), read_value=False)
         self._calls.assign_add(1, read_value=False)
 
@@ -235,7 +235,7 @@ class Optimizer(OwnSteps, Configured):
         total = self._sums.get(variable.number)
         if total is None:
             label = f"{variable.name.removesuffix(':0')}/gradient_accumulator"
-            total = Variable(zeros_like(variable.value()), trainable=False, name=label)
+            total = Variable(zeros_like(variable.read_value()), trainable=False, name=label)
             self._sums[variable.number] = total
         return total
 

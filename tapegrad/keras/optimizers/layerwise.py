@@ -84,7 +84,7 @@ class Adafactor(OneLaunch):
             return super()._new_slot(name, variable)
         *batch, rows, columns = variable.shape
         shape = (*batch, rows) if name == "row" else (*batch, columns)
-        value = zeros_for(variable.value(), shape, wide_dtype(variable.dtype))
+        value = zeros_for(variable.read_value(), shape, wide_dtype(variable.dtype))
         label = f"{variable.name.removesuffix(':0')}/{name}"
         return Variable(value, trainable=False, name=label)
 

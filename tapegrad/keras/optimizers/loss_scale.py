@@ -96,7 +96,7 @@ class LossScaleOptimizer(Optimizer):
     def scale_loss(self, loss: Any) -> Any:
         """Return the loss times the current scale as a tensor."""
         loss = to_tensor(loss)
-        return loss * cast(on_device(self.dynamic_scale.value(), loss.device), loss.dtype)
+        return loss * cast(on_device(self.dynamic_scale.read_value(), loss.device), loss.dtype)
 
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
         variables = [variable for _, variable in pairs]
@@ -106,7 +106,7 @@ class LossScaleOptimizer(Optimizer):
 
     def _apply_scaled(self, pairs: list[tuple[Any, Variable]], variables: list[Variable]) -> None:
         finite = are_finite([gradient for gradient, _ in pairs], self.dynamic_scale.device)
-        scale = self.dynamic_scale.value()
+        scale = self.dynamic_scale.read_value()
         # Zeros instead of gradients that are not finite avoid warnings from the skipped step.
         unscaled = [(zero_unless(finite, divided(g, scale)), v) for g, v in pairs]
         places = [*variables, *self.inner_optimizer.variables]
@@ -114,7 +114,7 @@ class LossScaleOptimizer(Optimizer):
         self._adapt_scale(finite)
 
     def _adapt_scale(self, finite: Any) -> None:
-        scale, count = self.dynamic_scale.value(), self.step_counter.value()
+        scale, count = self.dynamic_scale.read_value(), self.step_counter.read_value()
         grows = logical_and(finite, equal(count, self.dynamic_growth_steps - 1))
         new = where(finite, where(grows, scale * 2.0, scale), scale * 0.5)
         self.dynamic_scale.assign(new, read_value=False)

@@ -108,16 +108,16 @@ class OwnSteps(base.Optimizer):
 
     def assign(self, variable: Variable, value: Any) -> None:
         """Set a variable to a value, cast to the variable's dtype."""
-        new = to_tensor(value, like=variable.value())
+        new = to_tensor(value, like=variable.read_value())
         variable.assign(in_dtype(new, variable.dtype), read_value=False)
 
     def assign_add(self, variable: Variable, value: Any) -> None:
         """Add a value to a variable, and cast the result to its dtype."""
-        self.assign(variable, variable.value() + value)
+        self.assign(variable, variable.read_value() + value)
 
     def assign_sub(self, variable: Variable, value: Any) -> None:
         """Subtract a value from a variable, and cast the result to its dtype."""
-        self.assign(variable, variable.value() - value)
+        self.assign(variable, variable.read_value() - value)
 
     def _prepare(self, variables: list[Variable]) -> None:
         if not self._has_own_step:
@@ -139,7 +139,7 @@ class OwnSteps(base.Optimizer):
             dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
             self.update_step(dense, variable, here)
         self.iterations.assign_add(1, read_value=False)
-        count = self.iterations.value()
+        count = self.iterations.read_value()
         for _, variable in pairs:
             scalars = Scalars(rate.array, on_device(count, variable.device).array)
             store(*self._finished(variable, scalars, averaged=False))

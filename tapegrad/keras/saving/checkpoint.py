@@ -161,7 +161,7 @@ class Checkpoint:
         return path
 
     def _write_numbered(self, file_prefix: StrPath, number: int) -> str:
-        before = self.save_counter.value()
+        before = self.save_counter.read_value()
         self.save_counter.assign_add(1, read_value=False)
         try:
             return self.write(f"{os.fspath(file_prefix)}-{number}")
@@ -173,8 +173,9 @@ class Checkpoint:
         """Restore all objects as `read` does; a path of None changes nothing.
 
         Variables that the objects get later, by a new attribute or because a layer is built,
-        receive their values when they appear. An entry of a list or dictionary appears with the
-        next write to an attribute. An object is found by each of the names that it had when it was
+        receive their values when they appear. A new entry of a list or dictionary receives them at
+        once if the container became an attribute after `restore`, and otherwise with the next
+        write to an attribute. An object is found by each of the names that it had when it was
         saved.
         """
         if save_path is None:
@@ -190,6 +191,7 @@ class Checkpoint:
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if self in _restorations:
+            _restorations[self].watch_entries(self, name, value)
             _restorations[self].look_again()
 
 

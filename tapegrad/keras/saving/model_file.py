@@ -233,7 +233,7 @@ def made_of(config: Mapping[str, Any]) -> Any:
     if not isinstance(notes, list) or not all(map(_is_note, notes)):
         raise FileFormatError("The list of layers in this JSON is damaged.")
     policy, random = dtype_policy(), get_global_generator().state
-    before = random.value()
+    before = random.read_value()
     set_dtype_policy(config["dtype_policy"])
     try:
         model = deserialize_keras_object(config["model"])

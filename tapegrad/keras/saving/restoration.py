@@ -21,6 +21,7 @@ from tapegrad.errors import ArgumentError, FileFormatError, RecordingError
 from tapegrad.keras.saving.slots import cleared_slots, make_slots, slots_of, tables_of
 from tapegrad.keras.saving.tensor_file import TensorFile
 from tapegrad.keras.saving.tracking import HasState, HasVariables, Matcher, Place, Tracked, track
+from tapegrad.keras.saving.watched_containers import watched
 from tapegrad.keras.saving.weights import differences, placed_like, shortened
 from tapegrad.optimizers.base import Optimizer
 from tapegrad.program.record.recording import current_recording, set_recording
@@ -217,18 +218,37 @@ class Restoration:
 
     def stop_waiting(self) -> None:
         """Do not restore what appears from now on."""
-        if self.notice in ON_WRITE:
+        if self.waits:
             ON_WRITE.remove(self.notice)
 
     def notice(self, owner: Any, name: str, value: Any) -> None:
         """Look for new variables after a write to an attribute of one of the objects."""
         if self._is_busy or id(owner) not in self._owners or name in owner.unobserved:
             return
+        self.watch_entries(owner, name, value)
         if not _may_hold_state(value, name) and not self._has_new_entries(owner):
             return
         if not getattr(owner, "built", True):  # the end of `build` is another write
             return
         self.look_again()
+
+    def watch_entries(self, owner: Any, name: str, value: Any) -> None:
+        """Put a container that says when it grows into an attribute for which entries wait."""
+        if type(value) not in (list, dict) or not any(f"{name}/" in one for one in self.unused):
+            return
+        this = weakref.ref(self)
+
+        def notify() -> None:
+            restoration = this()
+            if restoration is not None and restoration.waits and not restoration._is_busy:
+                restoration.look_again()
+
+        vars(owner)[name] = watched(value, notify)
+
+    @property
+    def waits(self) -> bool:
+        """Whether what appears later is restored."""
+        return self.notice in ON_WRITE
 
     def _has_new_entries(self, owner: Any) -> bool:
         """Whether lists and dictionaries of an object grew; they do not notice it themselves."""

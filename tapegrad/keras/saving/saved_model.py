@@ -202,18 +202,29 @@ def _encoded(function: Function, call: Any, encoder: Encoder, whose: str) -> dic
 
 def _encoded_signatures(
     obj: Any, signatures: Any, functions: Mapping[str, list[Any]], encoder: Encoder, whose: str
-) -> dict[str, Any]:
+) -> dict[str, list[Any]]:
+    """Return for each signature the programs of its function, one for each rank of its tensors."""
     if signatures is None:
-        named = [trees[0] for trees in functions.values() if len(trees) == 1]
-        call = functions.get("__call__", [])
-        chosen = call[0] if len(call) == 1 else named[0] if len(named) == 1 else None
+        chosen = _default_signature(obj, functions)
         return {} if chosen is None else {DEFAULT: chosen}
     given = signatures if isinstance(signatures, Mapping) else {DEFAULT: signatures}
     found = {}
     for name, value in given.items():
         label = f"{whose}.signatures[{name!r}]"
-        found[name] = _encoded(*_signature(value, label), encoder, label)
+        found[name] = _of_all_ranks(*_signature(value, label), encoder, label)
     return found
+
+
+def _default_signature(obj: Any, functions: Mapping[str, list[Any]]) -> list[Any] | None:
+    """Return the call of a model, or the only own function with an input_signature and results."""
+    if hasattr(type(obj), "get_compile_config") and len(functions.get("__call__", [])) == 1:
+        return functions["__call__"]
+    own = [
+        functions[name]
+        for path, name, function in _functions(obj, "", set())
+        if not path and function._specs is not None and functions[name][0]["outputs"]
+    ]
+    return own[0] if len(own) == 1 else None
 
 
 def _signature(value: Any, label: str) -> tuple[Function, Any]:

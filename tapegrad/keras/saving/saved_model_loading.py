@@ -17,8 +17,10 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, FileFormatError
 from tapegrad.keras.saving.saved_model import FORMAT, GLOBAL_RANDOM, PROGRAMS
+from tapegrad.keras.saving.signature import Signature
 from tapegrad.keras.saving.tensor_file import TensorFile
 from tapegrad.ops.random.generator import get_global_generator
+from tapegrad.program.saved.extensions import decoded, parts_of
 from tapegrad.program.saved.saved_function import SavedFunction
 
 _MOST_BYTES = 2**30
@@ -102,40 +104,6 @@ class RestoredFunction:
         return f"<restored function {self._name!r} of {len(self._candidates)} signatures>"
 
 
-class Signature:
-    """A function for serving: it takes tensors by name and returns a dict of tensors."""
-
-    def __init__(self, function: SavedFunction, argument_names: Sequence[str]) -> None:
-        self._function = function
-        count = len(function.input_signature)
-        names = list(argument_names)
-        self._names = names if len(names) == count else [f"inputs_{n}" for n in range(count)]
-        if count == 1 and len(names) != 1:
-            self._names = ["inputs"]
-
-    @property
-    def structured_input_signature(self) -> tuple[tuple[()], dict[str, Any]]:
-        """The names, shapes and dtypes of the arguments."""
-        return (), dict(zip(self._names, self._function.input_signature))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        if args and len(args) == 1 and isinstance(args[0], Mapping):
-            kwargs, args = {**args[0], **kwargs}, ()
-        given = {**dict(zip(self._names, args)), **kwargs}
-        if {*given} != {*self._names} and len(given) == len(self._names) == 1:
-            given = dict(zip(self._names, given.values()))
-        if {*given} != {*self._names}:
-            raise ArgumentError(
-                f"This signature takes {', '.join(self._names)}. Got {', '.join(given) or 'none'}."
-            )
-        specs = self._function.input_signature
-        tensors = [to_tensor(given[name], spec.dtype) for name, spec in zip(self._names, specs)]
-        result = self._function(*tensors)
-        if isinstance(result, Mapping):
-            return dict(result)
-        return {f"output_{n}": one for n, one in enumerate(nest.flatten(result))}
-
-
 def _matched(
     template: Any, args: Any, kwargs: Mapping[str, Any], names: Sequence[str],
     candidate: SavedFunction,
@@ -150,7 +118,7 @@ def _matched(
         if name is not None and name in more:
             given.append(more.pop(name))
         elif not _tensors(wanted[position]):
-            given.append(_decoded(wanted[position]))
+            given.append(decoded(wanted[position]))
         else:
             return None
     if len(given) != len(wanted) or {*more} - {*rest}:
@@ -177,19 +145,10 @@ def _tensors(tree: Any) -> list[int]:
     if not isinstance(tree, dict):
         return []
     ((kind, inner),) = tree.items()
-    if kind not in ("dict", "list", "tuple"):
+    if kind not in ("dict", "extension", "list", "tuple"):
         raise FileFormatError(f"An argument has the kind {kind!r:.60}.")
-    parts = inner.values() if kind == "dict" else inner
+    parts = inner.values() if kind == "dict" else inner[3] if kind == "extension" else inner
     return [number for one in parts for number in _tensors(one)]
-
-
-def _decoded(tree: Any) -> Any:
-    if not isinstance(tree, dict):
-        return tree
-    ((kind, content),) = tree.items()
-    if kind == "dict":
-        return {key: _decoded(one) for key, one in content.items()}
-    return (tuple if kind == "tuple" else list)(_decoded(one) for one in content)
 
 
 def _fits(tree: Any, value: Any, found: dict[int, Any]) -> bool:
@@ -200,6 +159,10 @@ def _fits(tree: Any, value: Any, found: dict[int, Any]) -> bool:
     if not isinstance(tree, dict):
         return type(tree) is type(value) and bool(tree == value)
     ((kind, content),) = tree.items()
+    if kind == "extension":
+        fields = parts_of(content, value, decoded)
+        pairs = zip(content[3], fields or ())
+        return fields is not None and all(_fits(one, part, found) for one, part in pairs)
     if kind == "dict":
         return (
             isinstance(value, Mapping)
@@ -268,33 +231,10 @@ def _restored(folder: Path, tree: Any) -> LoadedModel:
         *places, last = key.split(".")
         _part(loaded, places).__dict__[last] = RestoredFunction(key, trees, arrays, known)
     loaded.signatures = {
-        key: Signature(SavedFunction(key, one, arrays, known), _argument_names(one))
+        key: Signature(key, one if isinstance(one, list) else [one], arrays, known)
         for key, one in tree["signatures"].items()
     }
     return loaded
-
-
-def _argument_names(tree: Mapping[str, Any]) -> list[str]:
-    """Return a name for each tensor of a signature: of its parameter, or of its key in a dict."""
-    positional, by_name = tree["arguments"]["tuple"]
-    found: dict[int, str] = {}
-
-    def visit(name: str, one: Any) -> None:
-        if isinstance(one, str) and one.startswith("tensor "):
-            found[int(one.removeprefix("tensor "))] = name
-        elif isinstance(one, dict) and "dict" in one:
-            for key, inner in one["dict"].items():
-                visit(key, inner)
-        elif isinstance(one, dict):
-            for number, inner in enumerate(next(iter(one.values()))):
-                visit(f"{name}_{number}", inner)
-
-    names = tree["names"]
-    for position, one in enumerate(positional["tuple"]):
-        visit(str(names[position]) if position < len(names) else f"inputs_{position}", one)
-    for key, one in by_name["dict"].items():
-        visit(key, one)
-    return [found[number] for number in sorted(found)]
 
 
 def _last(name: str) -> str:

@@ -115,12 +115,12 @@ def cleared_slots(
             continue
         # The same variables get these values, because recorded steps refer to them.
         for label, new in zip(slots, optimizer._new_slots(variable), strict=True):
-            cleared[label] = slots[label], new.value()
+            cleared[label] = slots[label], new.read_value()
     shared = _shared(name, optimizer)
     if shared.keys().isdisjoint(saved):
         for label, variable in shared.items():
             make = optimizer._makers[variable.number]  # type: ignore[attr-defined]
-            cleared[label] = variable, make().value()
+            cleared[label] = variable, make().read_value()
     return cleared
 
 

@@ -135,7 +135,7 @@ class _Recordings:
             variable = variables[number]
             name = _unused(str(variable.name or "variable").partition(":")[0], self.arrays)
             self._variables[number] = name
-            self.arrays[name] = fetch(variable.value().array, None, "onnx.export()")
+            self.arrays[name] = fetch(variable.read_value().array, None, "onnx.export()")
 
     def _emitted(self, graph: Graph, result: Any) -> Any:
         nodes = Nodes(self._encoder)
@@ -180,7 +180,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         found = function(*args)
         return nest.map_structure(
-            lambda one: one.value() if isinstance(one, Variable) else one, found
+            lambda one: one.read_value() if isinstance(one, Variable) else one, found
         )
 
     return call

@@ -19,6 +19,9 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, SignatureError
 from tapegrad.program.record.arguments import Args, Kwargs
 
+_NUMBERS = "biufc"
+"""NumPy's kinds of numbers."""
+
 MOST_TEXT = 40
 """The most characters of a value that a warning shows."""
 
@@ -270,11 +273,14 @@ def _pairs(spec: Any, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _fitted(spec: Any, value: Any, position: int) -> Any:
-    if isinstance(value, Variable):
+    has_numbers = isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS
+    if isinstance(value, Variable | StringTensor):
         tensor: Any = value
-    elif spec.dtype.name == "string" or isinstance(value, StringTensor):
-        tensor = value if isinstance(value, StringTensor) else string_tensor(text_array(value))
-    elif isinstance(value, Tensor | np.ndarray):
+    elif isinstance(value, Tensor) or has_numbers:
+        tensor = to_tensor(value)
+    elif spec.dtype.name == "string":
+        tensor = string_tensor(text_array(value))
+    elif isinstance(value, np.ndarray):
         tensor = to_tensor(value)
     else:
         tensor = to_tensor(value, spec.dtype)

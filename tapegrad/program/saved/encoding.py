@@ -17,6 +17,7 @@ from tapegrad.core.values.dtypes import DType
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body
+from tapegrad.program.saved.extensions import encoded_extension, is_extension
 
 _LARGEST_RANGE = 2**24
 
@@ -101,6 +102,16 @@ class Encoder:
         self.arrays[name] = value
         return name
 
+    def structure(self, value: Any) -> Any:
+        """Return arguments or results as JSON values."""
+        try:
+            return self.encoded(value)
+        except _Unknown as error:
+            raise ArgumentError(
+                f"{self._whose} cannot be saved: a function takes or returns a {error.args[0]}, "
+                "which is not data."
+            ) from None
+
     def encoded(self, value: Any) -> Any:
         """Return an operand or a parameter as JSON values."""
         if value is None or isinstance(value, bool | str):
@@ -137,6 +148,8 @@ class Encoder:
             layout = value.layout
             sizes = [layout.carried, layout.entries, layout.shared, layout.made]
             return {"body": {"graph": self.graph(value.recorded), "layout": sizes}}
+        if is_extension(value):
+            return encoded_extension(value, self.encoded)
         raise _Unknown(type(value).__name__)
 
 

@@ -18,6 +18,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import FileFormatError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body, Layout
+from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.sizes import particular
 
 _MOST_ELEMENTS = 2**31
@@ -35,6 +36,20 @@ class SavedGraph:
             if not isinstance(name, str) or name not in PRIMITIVES or PRIMITIVES[name].effects:
                 raise FileFormatError(f"There is no operation {name!r:.60} in this version.")
 
+    def output_specs(self) -> list[TensorSpec]:
+        """Return the shapes and dtypes of the outputs; lengths that depend on a call are None."""
+        tree = self._tree
+        made = [value for _, _, _, results, _ in tree["calls"] for value in results]
+        known = {
+            number: TensorSpec([n if type(n) is int else None for n in shape], dtype)
+            for number, shape, dtype in [*tree["inputs"], *tree["variables"].values(), *made]
+        }
+        for number, spec in tree["constants"]:
+            if number in tree["outputs"]:
+                array = constant_of(spec, self._arrays)
+                known[number] = TensorSpec(array.shape, array.dtype)
+        return [known[number] for number in tree["outputs"]]
+
     def run(self, tensors: Sequence[Any], lengths: tuple[int, ...]) -> list[Any]:
         """Return the outputs for these inputs, and assign to the variables that it changes."""
         if lengths not in self._instances:
@@ -42,7 +57,7 @@ class SavedGraph:
         tree = self._instances[lengths]
         known = {value[0]: tensor for value, tensor in zip(tree["inputs"], tensors, strict=True)}
         for name, value in tree["variables"].items():
-            known[value[0]] = self._variables[name].value()
+            known[value[0]] = self._variables[name].read_value()
         for number, spec in tree["constants"]:
             known[number] = to_tensor(constant_of(spec, self._arrays))
         decode = _Decoder(self._arrays, known, _place_of([*tensors, *known.values()]))

@@ -18,6 +18,7 @@ from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
+from tapegrad.program.saved.extensions import decoded, made_extension
 from tapegrad.program.saved.running import SavedGraph
 from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general, trial_lengths
 
@@ -48,28 +49,40 @@ def encoded_function(
 
 
 def _with_lengths(args: Any, kwargs: Any, lengths: Sequence[int]) -> Iterator[tuple[Any, Any]]:
-    """Yield the arguments with known lengths in the place of one or more unknown ones."""
+    """Yield the arguments with known lengths in the place of one or more unknown ones.
+
+    First axes are the last to be tried; they all get the same length.
+    """
     specs = [one for one in nest.flatten((args, kwargs)) if isinstance(one, TensorSpec)]
     unknown = [
         (number, axis)
         for number, spec in enumerate(specs)
         for axis, size in enumerate(spec.shape or ())
-        if size is None and axis
+        if size is None
     ]
+    inner = [place for place in unknown if place[1]]
     known = dict.fromkeys([*lengths, *range(1, _SMALL_LENGTHS)])
-    choices = product([None, *known], repeat=len(unknown))
+    choices = product([None, *known], repeat=len(inner))
     for chosen in islice(choices, 1, _MOST_TRIALS):
-        sizes = dict(zip(unknown, chosen))
-        count = iter(range(len(specs)))
+        yield _fixed(args, kwargs, dict(zip(inner, chosen)))
+    for length in dict.fromkeys(lengths):
+        first = {place: length for place in unknown if not place[1]}
+        if first:
+            yield _fixed(args, kwargs, first)
 
-        def with_sizes(one: Any, sizes: Any = sizes, count: Any = count) -> Any:
-            if not isinstance(one, TensorSpec):
-                return one
-            number = next(count)
-            shape = [sizes.get((number, axis), n) for axis, n in enumerate(one.shape or ())]
-            return TensorSpec(shape, one.dtype, one.name)
 
-        yield nest.map_structure(with_sizes, (args, kwargs))
+def _fixed(args: Any, kwargs: Any, sizes: Mapping[tuple[int, int], int | None]) -> Any:
+    """Return the arguments with these lengths, by the number of the spec and the axis."""
+    count = iter(range(1_000_000))
+
+    def with_sizes(one: Any) -> Any:
+        if not isinstance(one, TensorSpec):
+            return one
+        number = next(count)
+        shape = [sizes.get((number, axis), n) for axis, n in enumerate(one.shape or ())]
+        return TensorSpec(shape, one.dtype, one.name)
+
+    return nest.map_structure(with_sizes, (args, kwargs))
 
 
 def with_ranks(call: tuple[Any, Any]) -> list[tuple[Any, Any]]:
@@ -114,7 +127,7 @@ def _encoded_function(
             "operations or constants. Give it an input_signature with fixed shapes."
         ) from None
     return {
-        "arguments": encoder.encoded(_with_specs((args, dict(kwargs)))),
+        "arguments": encoder.structure(_with_specs((args, dict(kwargs)))),
         "specs": [[row, spec.dtype.name] for row, spec in zip(symbols, specs)],
         "symbols": order,
         "names": list(names),
@@ -142,6 +155,11 @@ def for_all_lengths(
 def symbols_of(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
     rows = []
     for position, spec in enumerate(specs):
+        if spec.dtype.name == "string":
+            raise ArgumentError(
+                f"{whose} takes text, which is computed in Python and not by a program. Save the "
+                "part that takes numbers, and apply the layers or functions of text before it."
+            )
         if spec.shape is None:
             raise ArgumentError(f"{whose} needs a TensorSpec with a shape; None is a length.")
         rows.append(
@@ -197,7 +215,7 @@ def _recorded(
                 )
             if not any(isinstance(one, Variable) for one in nest.flatten(call._result)):
                 tree = encoder.graph(call.graph)
-                tree["result"] = encoder.encoded(_numbered(call._result, whose))
+                tree["result"] = encoder.structure(_numbered(call._result, whose))
                 return tree
         finally:
             call.let_go()
@@ -212,7 +230,7 @@ def _reading(function: Function) -> Function:
     def read(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
         return nest.map_structure(
-            lambda one: one.value() if isinstance(one, Variable) else one, found
+            lambda one: one.read_value() if isinstance(one, Variable) else one, found
         )
 
     return Function(read)
@@ -253,11 +271,18 @@ class SavedFunction:
     @property
     def input_signature(self) -> list[TensorSpec]:
         """The shapes and dtypes of the tensors that it takes."""
-        names = self.names or [None] * len(self._rows)  # type: ignore[list-item]
+        names: list[Any] = self.names
+        if len(names) != len(self._rows):  # a parameter may be a structure of tensors
+            names = [None] * len(self._rows)
         return [
             TensorSpec([None if isinstance(n, str) else n for n in row], as_dtype(dtype), name)
             for (row, dtype), name in zip(self._rows, names)
         ]
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The shapes and dtypes of its results, in their structure."""
+        return _filled(self._result, self._graph.output_specs())
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Return whether these tensors have the shapes and dtypes of the signature."""
@@ -311,6 +336,8 @@ def _filled(tree: Any, outputs: Sequence[Any]) -> Any:
     if not isinstance(tree, dict):
         return tree
     ((kind, content),) = tree.items()
+    if kind == "extension":
+        return made_extension(content, [_filled(one, outputs) for one in content[3]], decoded)
     if kind == "dict":
         return {key: _filled(one, outputs) for key, one in content.items()}
     return (tuple if kind == "tuple" else list)(_filled(one, outputs) for one in content)

@@ -38,7 +38,7 @@ class _Memory:
         variables, values = nest.flatten(self.states), nest.flatten(states)
         assign_together(variables, [cast(x, v.dtype) for x, v in zip(values, variables)])
         for variable in variables:
-            variable.value()  # tapes record the new states as reads
+            variable.read_value()  # tapes record the new states as reads
 
 
 class RNN(Layer):
@@ -113,7 +113,7 @@ class RNN(Layer):
         if self._memory is not None:
             self._check_batch(sequences.shape[0])
         if given is None and self._memory is not None:
-            given = nest.map_structure(lambda v: v.value(), self._memory.states)
+            given = nest.map_structure(lambda v: v.read_value(), self._memory.states)
         if given is None:
             with device(sequences.device):
                 given = self._zero_state(sequences.shape)
