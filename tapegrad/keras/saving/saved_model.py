@@ -217,8 +217,10 @@ def _encoded_signatures(
 
 def _default_signature(obj: Any, functions: Mapping[str, list[Any]]) -> list[Any] | None:
     """Return the call of a model, or the only own function with an input_signature and results."""
-    if hasattr(type(obj), "get_compile_config") and len(functions.get("__call__", [])) == 1:
-        return functions["__call__"]
+    if hasattr(type(obj), "get_compile_config"):
+        inference = functions.get("serve") or functions.get("__call__", [])
+        if len(inference) == 1:
+            return inference
     own = [
         functions[name]
         for path, name, function in _functions(obj, "", set())
