@@ -15,7 +15,7 @@ Kernel = Callable[..., Any]
 
 _MOVES = frozenset({
     *("complex", "conj", "identity", "imag", "keep", "linear_index", "live_with", "positive"),
-    *("cast", "cast_to_integer", "real", "stop_gradient", "zero_with"),
+    *("cast", "cast_to_integer", "real", "stop_gradient"),
 })  # fmt: skip
 """Elementwise primitives that are no arithmetic, or have a kernel that reads the data once."""
 
