@@ -160,6 +160,21 @@ def test_functions_of_numbers_say_that_they_got_text(call):
         call(tf.constant(WORDS))
 
 
+def test_text_is_cast_to_text_and_has_distinct_values():
+    texts = tf.constant(["b", "a", "b"])
+
+    assert tf.cast(texts, "string") is texts
+    assert tf.cast(np.array([b"b"], object), tf.string).tolist() == [b"b"]
+    distinct, places, counts = tf.unique_with_counts(texts)
+    assert (distinct.tolist(), places.tolist(), counts.tolist()) == (
+        [b"b", b"a"],
+        [0, 1, 0],
+        [2, 1],
+    )
+    with pytest.raises(DTypeError, match="as_string"):
+        tf.cast([1], "string")
+
+
 def test_text_and_numbers_do_not_mix():
     with pytest.raises(ArgumentTypeError, match="two texts or two numbers"):
         tf.add(tf.ones(2), tf.constant("a"))

@@ -47,6 +47,7 @@ from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
+from tapegrad.keras.trial_call import trial_call
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.collective.sharded_weights import is_sharded, read_weight
@@ -541,7 +542,7 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )
-        with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
+        with trial_call():
             return self(zeros, training=False)
 
     def _zeros_like(self, shape: Sequence[int | None], size: int) -> Any:
