@@ -42,6 +42,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",  # a stub
         "values.sizes",
         "values.tensor_shape",
+        "values.trial",
         "arena",
         "argument_checks",
         "call_site",
