@@ -3,7 +3,8 @@
 One recording may serve other sizes if the Python code would do the same for them. A `Size` is an
 int. What the user's code compares is noted, so that it can be computed again for another size. What
 it converts, so that it can no longer be followed, is pinned: it must not change. The code of the
-package itself is trusted; it branches on sizes only to choose among equivalent computations.
+package itself is trusted; it branches on sizes only to choose among equivalent computations, and
+calls `computed` for numbers that are not linear in a size, such as the end of the slice `x[:8]`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,35 @@ class Noted(NamedTuple):
     function: Callable[..., Any] | None
     operands: tuple[Any, ...]
     result: Any
+
+
+_note_of_recording: list[Callable[[Noted], None]] = []
+
+
+def computed(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return a number that depends on a size in any way; a recording notes how.
+
+    >>> computed(min, 8, 5)
+    5
+    """
+    result = function(*operands)
+    for note in _note_of_recording:
+        note(Noted(function, tuple([plain_sizes(one) for one in operands]), result))
+    return result
+
+
+def set_recorder(note: Callable[[Noted], None] | None) -> None:
+    """Set what notes the operations of `computed`; None while nothing is recorded."""
+    _note_of_recording[:] = [] if note is None else [note]
+
+
+def bounds(start: Any, stop: Any, step: Any, length: int) -> tuple[int, int, int]:
+    """Return the bounds and the step of a slice of an axis.
+
+    >>> bounds(None, 8, None, 5)
+    (0, 5, 1)
+    """
+    return slice(start, stop, step).indices(length)
 
 
 def _nothing() -> None:

@@ -9,6 +9,7 @@ from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import register_tensor_conversion_function, to_tensor
+from tapegrad.core.values.sizes import bounds, computed
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -207,7 +208,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         return list(split_p(x, axis=axis, sizes=tuple(sizes)))
     lead = (slice(None),) * axis
     edges = [None, *check_wholes("indices_or_sections", indices_or_sections), None]
-    spans = [slice(*slice(a, b).indices(length)) for a, b in pairwise(edges)]
+    spans = [slice(*computed(bounds, a, b, None, length)) for a, b in pairwise(edges)]
     return [slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans]
 
 

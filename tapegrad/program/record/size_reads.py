@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from tapegrad.core.call_site import place_of
-from tapegrad.core.values.sizes import is_user_code
+from tapegrad.core.values.sizes import Noted, is_user_code, set_recorder
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.program.record.decisions import DecisionError, is_at_loop, may_convert
@@ -95,8 +95,15 @@ def _convert_loop(tensor: Any, frame: FrameType) -> None:
         raise DecisionError(f"A loop at {place_of(frame)} is long.", frame, is_optional=True)
 
 
+def _note(operation: Noted) -> None:
+    recording = current_recording()
+    if recording is not None:
+        recording.size_notes.operations.append(operation)
+
+
 def noting_size_reads(is_on: bool) -> None:
     """Start or stop to note how the sizes of tensors are read."""
+    set_recorder(_note if is_on else None)
     if is_on:
         type.__setattr__(Tensor, "shape", property(_noted_shape))
     elif "shape" in vars(Tensor):
