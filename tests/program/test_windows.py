@@ -114,6 +114,18 @@ def test_windows_of_all_kinds(name: str, shape: tuple[int, int]) -> None:
     check(FUNCTIONS[name], array(*shape), rtol=1e-10)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "bool"])
+def test_borders_of_other_dtypes(mode: str, dtype: str) -> None:
+    """A border that is read backwards, from elements that are not read as they are stored."""
+    x = tf.cast(tf.constant([8.0, 0.0, 3.0, 4.0]), dtype)
+
+    def function(x: Any) -> Any:
+        return tnp.where(tnp.pad(x, [[3, 2]], mode=mode) != 0, 1.0, -1.0)
+
+    np.testing.assert_array_equal(tf.function(function)(x), function(x))
+
+
 def test_long_rows_are_cut_into_tasks() -> None:
     """A row of zeros is as long as the part of a row that one task processes."""
     check(lambda x: tf.pad(x[:, 5:], [[0, 0], [0, 5]]) * tnp.roll(x, 70_000, 1), array(2, 100_000))

@@ -17,6 +17,19 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 _OWN = ("tapegrad.", "tapegrad_numpy.", "tapegrad_cupy.")
+_FOLLOWED = (
+    "tapegrad.keras.layers.image_",
+    "tapegrad.numpy.fft",
+    "tapegrad.numpy.products",
+    "tapegrad.ops.convolution.sequences",
+    "tapegrad.ops.fourier.",
+    "tapegrad.ops.image.",
+    "tapegrad.ops.reduction.order_statistics",
+    "tapegrad.ops.reduction.quantile",
+    "tapegrad.ops.shape.diagonal",
+    "tapegrad.scipy.",
+)
+"""Modules of the package that divide and compare sizes; they are followed like the user's code."""
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 
@@ -94,14 +107,15 @@ class SizeNotes:
         return [self.sized(length) for length in lengths]
 
 
-def is_user_code(frame: FrameType) -> bool:
-    """Whether a frame runs code from outside of the package.
+def is_followed(frame: FrameType) -> bool:
+    """Whether a frame runs code whose use of sizes is followed, mostly that of the user.
 
     >>> import sys
-    >>> is_user_code(sys._getframe())  # this example belongs to the package
+    >>> is_followed(sys._getframe())  # this example belongs to the package
     False
     """
-    return not f"{frame.f_globals.get('__name__')}.".startswith(_OWN)
+    name = f"{frame.f_globals.get('__name__')}."
+    return not name.startswith(_OWN) or name.startswith(_FOLLOWED)
 
 
 def _plain(value: Any) -> Any:
@@ -147,7 +161,7 @@ def _followed(function: Callable[..., Any], reflected: bool = False) -> Any:
 
     def method(self: Any, *others: Any) -> Any:
         if others and type(others[0]) not in _NUMBERS:
-            if isinstance(others[0], _SEQUENCES) and is_user_code(sys._getframe(1)):
+            if isinstance(others[0], _SEQUENCES) and is_followed(sys._getframe(1)):
                 self.notes.pin(_plain(self))  # the length of a list
             return NotImplemented
         operands = [_plain(self), *map(_plain, others)]
@@ -166,7 +180,7 @@ def _noted(function: Callable[..., Any], reflected: bool = False) -> Any:
         if reflected:
             operands.reverse()
         result = function(*operands)
-        if is_user_code(sys._getframe(1)):
+        if is_followed(sys._getframe(1)):
             self.notes.operations.append(Noted(function, tuple(operands), result))
         return self.notes.sized(result)
 
@@ -177,7 +191,7 @@ def _pinned(function: Callable[..., Any]) -> Any:
     """Return a method whose result cannot be followed, so that the size must stay the same."""
 
     def method(self: Any, *others: Any) -> Any:
-        if is_user_code(sys._getframe(1)):
+        if is_followed(sys._getframe(1)):
             self.notes.pin(_plain(self))
         return function(_plain(self), *map(_plain, others))
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.values.device import device
-from tapegrad.core.values.sizes import computed
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.keras.layers.regularization import RandomLayer
 from tapegrad.keras.layers.spatial_arguments import channels_format, positive
@@ -340,7 +339,7 @@ class Resizing(_Sized):
         """Pad both sides of images to the target aspect ratio."""
         pairs = [(0, 0)] * len(x.shape)
         for axis, size in zip(self._axes(x.shape), self._in_proportion(x)):
-            pairs[axis] = (computed(max, 0, size - x.shape[axis]) // 2,) * 2
+            pairs[axis] = (max(0, size - x.shape[axis]) // 2,) * 2
         return pad(x, pairs, constant_values=self.fill_value)
 
 

@@ -39,7 +39,7 @@ def _convolve(
     first = is_channels_first(data_format, rank, name)
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
-    shapes = x.shape[1:], w.shape
+    shapes = tuple(x.shape[1:]), tuple(w.shape)
     arguments = strides, padding, dilations
     params = computed(_remembered_geometry, name, rank, first, *shapes, *arguments)
     y = conv_p(x, w, **params)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice, check_count, check_wholes
-from tapegrad.core.values.sizes import computed
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.composed import is_tensor
@@ -176,12 +175,12 @@ def _patches_along(
     reach = (size - 1) * rate + 1
     if is_same:
         count = -(-x.shape[axis] // stride)
-        missing = computed(max, 0, (count - 1) * stride + reach - x.shape[axis])
+        missing = max(0, (count - 1) * stride + reach - x.shape[axis])
         pairs = [(0, 0)] * len(x.shape)
         pairs[axis] = (missing // 2, missing - missing // 2)
         x = pad(x, pairs)
     else:
-        count = computed(max, 0, (x.shape[axis] - reach) // stride + 1)
+        count = max(0, (x.shape[axis] - reach) // stride + 1)
     if stride == size and rate == 1:
         return _part(x, axis, 0, count * size), count
     places = np.arange(count)[:, None] * stride + np.arange(size) * rate
