@@ -17,6 +17,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.trial import trial_call
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
