@@ -18,7 +18,6 @@ from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import sample_texts
 from tapegrad.core.values.trial import trial_call
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.keras.trial_call import trial_call
 from tapegrad.ops.creation import ones, zeros
 
 Shape = tuple[int | None, ...]

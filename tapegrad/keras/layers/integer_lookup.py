@@ -10,10 +10,10 @@ import numpy as np
 
 from tapegrad.core.values.device import device
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.trial import is_trial
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError
 from tapegrad.keras.layers.category_layers import CategoryLayer
-from tapegrad.keras.trial_call import is_trial
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import constant
 from tapegrad.ops.elementwise.comparison import equal

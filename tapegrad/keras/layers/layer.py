@@ -48,7 +48,6 @@ from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
-from tapegrad.keras.trial_call import trial_call
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.collective.sharded_weights import is_sharded, read_weight
