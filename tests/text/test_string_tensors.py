@@ -60,6 +60,13 @@ def test_columns_of_data_frames_are_text():
     model.fit(column, np.zeros((4, 1)), verbose=0)
 
 
+def test_an_empty_array_of_objects_is_text():
+    empty = np.array([], object)
+
+    assert tf.constant(empty).dtype == tf.string
+    assert tf.concat([empty, np.array([b"a"], object)], 0).tolist() == [b"a"]
+
+
 def test_one_text_is_a_scalar_whose_value_is_bytes():
     found = tf.constant("é")
 
