@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from secrets import token_hex
 from types import MethodType
@@ -75,21 +76,34 @@ def write_saved_model(
 
 
 def _write(folder: Path, found: dict[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write the arrays, then the programs, which name the file of arrays; the old one is kept."""
+    """Write the arrays, then the programs, which name the file of arrays; the old one is kept.
+
+    Several processes may write to the folder at the same time, e.g. the replicas of a strategy. The
+    last one wins. So each removes only those arrays that its own programs have replaced.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"arrays-{token_hex(8)}.safetensors"
     try:
         write_tensors(folder / name, arrays)
+        old = _arrays_of(folder)
         with replacing(folder / PROGRAMS) as file:
             file.write(json.dumps({**found, "arrays": name}).encode())
     except BaseException:
         with suppress(OSError):
             (folder / name).unlink()
         raise
-    for old in folder.glob("arrays-*.safetensors"):
-        if old.name != name:
-            with suppress(OSError):
-                old.unlink()
+    if old is not None:
+        with suppress(OSError):
+            (folder / old).unlink()
+
+
+def _arrays_of(folder: Path) -> str | None:
+    """Return the name of the file of arrays that the programs of a folder use, if it has any."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        name = json.loads((folder / PROGRAMS).read_bytes())["arrays"]
+        if fnmatch(name, "arrays-*.safetensors") and Path(name).name == name:
+            return str(name)
+    return None
 
 
 def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list[Any]]:
