@@ -195,6 +195,17 @@ class ConcreteFunction:
         return inspect.Signature(parameters, return_annotation=self.structured_outputs)
 
     @property
+    def inference_fn(self) -> ConcreteFunction:
+        """This function: there is no other form of it for calls without gradients.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> float(add.get_concrete_function(TensorSpec([])).inference_fn(tapegrad.constant(1.0)))
+        2.0
+        """
+        return self
+
+    @property
     def function_def(self) -> FunctionDefinition:
         """The signature and the nodes of `graph`.
 

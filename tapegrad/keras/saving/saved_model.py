@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -16,6 +17,7 @@ from secrets import token_hex
 from types import MethodType
 from typing import Any
 
+from tapegrad.core.call_site import level_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
@@ -156,8 +158,18 @@ def _functions(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str, 
 
 
 def call_of_model(obj: Any) -> tuple[Function, tuple[Any, ...]] | None:
-    """Return the function and the specs of the inference of a Keras model, None for others."""
+    """Return the function and the specs of the inference of a Keras model, None for others.
+
+    A model that has never been called has no shapes, and is saved without the function.
+    """
     if not hasattr(type(obj), "get_compile_config"):
+        return None
+    if not getattr(obj, "inputs", None) and obj.__dict__.get("_called_with") is None:
+        warnings.warn(
+            f"Model {obj.name!r} is saved without a function, because it has never been called. "
+            "Call it on a batch first.",
+            stacklevel=level_outside(),
+        )
         return None
     return inference_of(obj, specs_of_model(obj))
 
