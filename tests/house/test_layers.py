@@ -42,6 +42,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",  # a stub
         "values.sizes",
         "values.tensor_shape",
+        "values.trial",
         "arena",
         "argument_checks",
         "call_site",
@@ -67,7 +68,7 @@ CORE: Sequence[Sequence[str]] = (
         "value_use",
         "warn_once",
     ),
-    ("event_log", "failed_calls", "memory_trace", "origin"),
+    ("event_log", "failed_calls", "memory_trace", "origin", "values.library_arrays"),
     ("background",),
     ("checked_calls",),
     ("backend.native_sequences", "backend.communication"),
@@ -79,7 +80,7 @@ CORE: Sequence[Sequence[str]] = (
     ("exits", "number_checks"),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
     ("values.tensor", "trace.expression_namespace", "trace.c_source", "trace.loop"),
-    ("trace.zero_in_rules",),
+    ("trace.zero_in_rules", "values.variable_value"),
     ("values.shared",),
     (
         "values.convert",

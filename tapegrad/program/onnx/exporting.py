@@ -27,7 +27,7 @@ from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
 from tapegrad.program.saved.saved_function import for_all_lengths, symbols_of
-from tapegrad.program.saved.sizes import NotGeneralError
+from tapegrad.program.saved.sizes import NotGeneralError, largest_bound
 from tapegrad.program.unfused import pruned
 
 _RULES = (index_rules, product_rules, reduction_rules, shape_rules)
@@ -90,7 +90,7 @@ class _Recordings:
         self.arrays.update(self._encoder.arrays)
         return tree
 
-    def _tree(self, lengths: tuple[int, ...]) -> Any:
+    def _tree(self, lengths: tuple[int, ...]) -> tuple[Any, int]:
         sizes = dict(zip(self._order, lengths))
         shapes = iter([[sizes.get(n, n) for n in row] for row in self.symbols])
         examples = iter(self._examples)
@@ -117,7 +117,7 @@ class _Recordings:
                 self._note_variables(graph, call._recording.variables)
                 tree = self._emitted(graph, call._result)
                 self._check(graph)
-                return tree
+                return tree, largest_bound(call._recording.size_notes.operations)
             finally:
                 call.let_go()
 
