@@ -6,17 +6,18 @@ The passes are planned in row_passes.py. Many short rows are in short_rows.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
-from tapegrad.core.trace.expression import UntraceableError
-from tapegrad.core.trace.loop import Loop
+from tapegrad.core.trace.expression import UntraceableError, array_input
+from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import storage, stored
 from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan
-from tapegrad_numpy.loops.short_rows import has_short_rows, write_short_rows
+from tapegrad_numpy.loops.short_rows import LENGTH, has_short_rows, write_short_rows
 from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds
 
 KEPT_ELEMENTS = 4096
@@ -42,6 +43,25 @@ def write_stages(loop: Loop) -> Kernel:
         text, slots = rows.text(), rows.slots
     slots *= writer.cut(PIECE).tasks
     return Kernel("\n".join(text), frozenset(writer.functions), tuple(writer.numbers), slots)
+
+
+def with_short_rows(loop: Loop) -> Kernel | None:
+    """Return the kernel of a loop that reduces many short rows, None for others.
+
+    Vectors along such a row would be shorter than those of the processor, so the reductions become
+    stages, and rows are processed together.
+    """
+    last = len(loop.shape) - 1
+    if loop.stages or loop.axes != (last,) or loop.shape[last] > LENGTH or 0 in loop.shape:
+        return None
+    stages = [output for output in loop.outputs if output.combine is not None]
+    results = iter([array_input(len(loop.inputs) + k, one.dtype) for k, one in enumerate(stages)])
+    outputs = [
+        output if output.combine is None else LoopOutput(next(results), output.shape, axes=(last,))
+        for output in loop.outputs
+    ]
+    staged = replace(loop, stages=tuple(stages), outputs=tuple(outputs))
+    return write_stages(staged) if has_short_rows(Writer(staged)) else None
 
 
 class _LongRows:
