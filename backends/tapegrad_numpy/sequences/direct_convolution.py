@@ -259,7 +259,8 @@ static void image_products_$N(const Shared_$N *s, const $W *x, const int64_t *ta
                               $W *g) {
     const Phase *p = s->phases;
 #define CALL_PRODUCTS(n) products_$N(n, x, p->at + i, some_windows, tap + k, p->taps - k, \
-                                     t + i * s->padded + first, s->padded, g + k * s->padded + first)
+                                     t + i * s->padded + first, s->padded, \
+                                     g + k * s->padded + first)
     /* So many windows that what is read of them stays in the first-level cache. */
     int64_t most = SUMMED_BYTES / sizeof($W) / (s->padded + s->frame->channels);
     most = most < LEAST_SUMMED ? LEAST_SUMMED : most;
