@@ -58,7 +58,7 @@ def addresses_of(kernels: Sequence[Kernel | None]) -> list[Address | None]:
     return [functions.get(key) if key else None for key in keys]
 
 
-def _written(loop: Loop, is_program: bool) -> Kernel | None:
+def _written(loop: Loop, is_program: bool = False) -> Kernel | None:
     loop = folded(loop)
     combines = any(output.combine for output in loop.outputs)
     write = write_stages if loop.stages else write_combining if combines else write_plain

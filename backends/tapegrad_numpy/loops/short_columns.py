@@ -17,12 +17,12 @@ from tapegrad_numpy.loops.row_passes import is_heavy
 from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds
 
 _MOST, _MOST_OF_CHEAP = 32, 16
-"""The most columns, and the most if the loop takes about as long as to read its inputs.
+"""The most columns, and the most of a loop that takes about as long as to read its inputs.
 
-CPU time on one core of a Cascade Lake by columns, of 120,000 elements of float32, row by row
-against this, in microseconds: the hyperbolic tangent of rows plus a vector of 3 elements 892 against
-162, 10 274 against 167, 20 159 against 150; rows plus a vector of 3 188 against 48, 10 69 against
-50, 20 39 against 49.
+CPU time on one core of a Cascade Lake of 120,000 elements of float32, row by row against this, in
+microseconds: the hyperbolic tangent of rows plus a vector of 3 elements 892 against 162, of 10 274
+against 167, of 20 159 against 150; rows plus a vector of 3 188 against 48, of 10 69 against 50, of
+20 39 against 49.
 """
 _FEWEST = 16
 """The fewest rows."""
@@ -50,7 +50,8 @@ def write_short_columns(loop: Loop) -> Kernel | None:
         return None
     made = _ShortColumns(loop, space, reads)
     is_costly = any(map(is_heavy, made.writer.formula.per_element))
-    return made.kernel() if is_costly or space.sizes[1] <= _MOST_OF_CHEAP else None
+    pays = space.sizes[1] <= _MOST_OF_CHEAP and _Read.SPREAD not in reads
+    return made.kernel() if is_costly or pays else None
 
 
 def _reads(space: Space) -> list[_Read] | None:
@@ -96,7 +97,6 @@ class _ShortColumns:
                     f"{CUT['inner']} * columns"),
             *writer.once(),
             *self._repeated(),
-            *self._rows(),
             "for (int64_t start = begin; start < end; start += rows * columns) {",
             "const int64_t count = end - start < rows * columns ? end - start : rows * columns;",
             *self._spread(),
@@ -124,29 +124,21 @@ class _ShortColumns:
             ]
         return lines
 
-    def _rows(self) -> list[str]:
-        """An array with the number of the row of each element of a block."""
-        if not self._at(_Read.SPREAD):
-            return []
-        return [
-            f"int32_t row[{_BLOCK}];",
-            "for (int64_t i = 0; i < rows * columns; ++i) row[i] = i / columns;",
-        ]
-
     def _spread(self) -> list[str]:
         """Arrays with the numbers of some rows, once for each column."""
         lines = []
+        by_row = "for (int64_t r = 0; r < count / columns; ++r) {"
+        by_column = "for (int64_t c = 0; c < columns; ++c)"
         for i in self._at(_Read.SPREAD):
-            pointer = self.writer.pointer(i)
+            pointer, load = self.writer.pointer(i), self.writer.load(i, f"s{i}[r]")
+            store = f"spread{i}[r * columns + c] = x{i};"
             lines += [
                 f"{self.writer.held_type(i)} spread{i}[{_BLOCK}];",
                 f"{pointer}s{i} = ({pointer})data[{i}] + start / columns;",
-                "#pragma omp simd",
-                "for (int64_t i = 0; i < count; ++i) {",
-                self.writer.load(i, f"s{i}[row[i]]"),
-                f"spread{i}[i] = x{i};",
-                "}",
-            ]
+                # A loop over two or three columns takes longer than to store with gaps.
+                "if (columns < 4)", by_column, by_row, load, store, "}",
+                "else", by_row, load, by_column, store, "}",
+            ]  # fmt: skip
         return lines
 
     def _addresses(self) -> list[str]:
