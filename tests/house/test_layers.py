@@ -30,7 +30,14 @@ LAYERS: Sequence[Sequence[str]] = (
 # Whatever is not named above is a face (math, nn, keras, testing, ...): it stands below all of them
 # and above nothing but the package root, the programs that use it, and the command line, which
 # starts these. Imports inside functions obey the same order.
-LAST = ("tapegrad", "tapegrad_bench", "tapegrad_zoo", "tapegrad.cli", "tapegrad.__main__")
+LAST = (
+    "tapegrad",
+    "tapegrad_bench",
+    "tapegrad_gradbench",
+    "tapegrad_zoo",
+    "tapegrad.cli",
+    "tapegrad.__main__",
+)
 
 # The same inside core, where every module is named.
 CORE: Sequence[Sequence[str]] = (
@@ -42,6 +49,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",  # a stub
         "values.sizes",
         "values.tensor_shape",
+        "values.trial",
         "arena",
         "argument_checks",
         "call_site",
@@ -67,7 +75,7 @@ CORE: Sequence[Sequence[str]] = (
         "value_use",
         "warn_once",
     ),
-    ("event_log", "failed_calls", "memory_trace", "origin"),
+    ("event_log", "failed_calls", "memory_trace", "origin", "values.library_arrays"),
     ("background",),
     ("checked_calls",),
     ("backend.native_sequences", "backend.communication"),
@@ -79,7 +87,7 @@ CORE: Sequence[Sequence[str]] = (
     ("exits", "number_checks"),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
     ("values.tensor", "trace.expression_namespace", "trace.c_source", "trace.loop"),
-    ("trace.zero_in_rules",),
+    ("trace.zero_in_rules", "values.variable_value"),
     ("values.shared",),
     (
         "values.convert",
@@ -98,7 +106,7 @@ CORE: Sequence[Sequence[str]] = (
 CORE_PACKAGES = {"backend", "files", "primitive", "trace", "values"}
 
 # Packages in the tree that use the public API, and so may import any module of it.
-USERS = {"tapegrad_bench", "tapegrad_zoo"}
+USERS = {"tapegrad_bench", "tapegrad_gradbench", "tapegrad_zoo"}
 
 # Faces that never import each other: shared code lives below both.
 UNRELATED_FACES = (("tapegrad.numpy", "tapegrad.scipy"),)
