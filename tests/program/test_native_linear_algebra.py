@@ -244,7 +244,8 @@ def test_adjugates_of_larger_matrices_that_may_be_singular(dtype: str) -> None:
     a[2] = 0
     a[3, :, 0] *= 1e-7
     found = adjugate_p.kernel(np.ndarray)(a)
-    assert found.shape == a.shape and found.dtype == a.dtype
+    assert found.shape == a.shape
+    assert found.dtype == a.dtype
     for one, adjugate in zip(a.astype(complex), found, strict=True):
         minors = [[np.delete(np.delete(one, i, 0), j, 1) for i in range(6)] for j in range(6)]
         signs = (-1.0) ** np.add.outer(np.arange(6), np.arange(6))
