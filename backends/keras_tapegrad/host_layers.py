@@ -92,6 +92,10 @@ class TextVectorization(_HostLayer):
 
     _own_class = own_layers.TextVectorization
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._has_input_vocabulary = kwargs.get("vocabulary") is not None  # for FeatureSpace
+
 
 class Hashing(_HostLayer):
     """Return the bin of each value by a hash."""

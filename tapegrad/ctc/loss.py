@@ -8,7 +8,7 @@ import numpy as np
 
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.dtypes import as_dtype
-from tapegrad.ctc.recursion import negative_log_probability
+from tapegrad.ctc.recursion import cut_at_blank, negative_log_probability
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.nn.softmax import log_softmax
@@ -56,7 +56,7 @@ def ctc_loss_of_sparse_labels(
     time_major: bool = True,
     logits: Any = None,
 ) -> Any:
-    """Return the CTC loss of sparse labels; the last class is the blank.
+    """Return the CTC loss of sparse labels; the last class is the blank and ends a row of labels.
 
     This is `tapegrad.compat.v1.nn.ctc_loss`.
 
@@ -76,7 +76,8 @@ def ctc_loss_of_sparse_labels(
             f"{type(labels).__name__}."
         )
     rows, lengths = padded_labels(labels)
-    scores = logits if inputs is None else inputs
+    scores = as_operand(logits if inputs is None else inputs)
+    rows, lengths = cut_at_blank(rows, lengths, scores.shape[-1] - 1)
     return _loss(rows, scores, lengths, sequence_length, time_major, -1)
 
 

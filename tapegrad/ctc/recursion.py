@@ -7,10 +7,11 @@ from typing import Any
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.control.control_flow import foldl
 from tapegrad.ops.creation import full_like, ones_like
-from tapegrad.ops.elementwise.comparison import equal, less, logical_or, not_equal
-from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.elementwise.comparison import equal, greater_equal, less, logical_or, not_equal
+from tapegrad.ops.elementwise.selection import minimum, where
 from tapegrad.ops.indexing.gather import gather
 from tapegrad.ops.reduction.cumulative import cumsum
+from tapegrad.ops.reduction.functions import reduce_sum
 from tapegrad.ops.reduction.logsumexp import logsumexp
 from tapegrad.ops.shape.functions import expand_dims, reshape, transpose
 from tapegrad.ops.shape.joining import concat, stack
@@ -42,6 +43,22 @@ def negative_log_probability(
     is_end = logical_or(equal(places, last), equal(places, last - 1))
     total = logsumexp(where(is_end, alpha, _NEVER), axis=-1)
     return where(total < 0.5 * _NEVER, float("inf"), -total)
+
+
+def cut_at_blank(labels: Any, lengths: Any, blank: int) -> tuple[Any, Any]:
+    """End each row of labels before its first label from `blank` on, the number of the last class.
+
+    TensorFlow's first version of CTC reads labels in this way, so that rows can be padded with any
+    large number.
+
+    >>> labels, lengths = cut_at_blank([[1, 9, 9], [0, 1, 0]], [3, 2], 2)
+    >>> labels.tolist(), lengths.tolist()
+    ([[1, 0, 0], [0, 1, 0]], [1, 2])
+    """
+    labels = cast(labels, "int32")
+    before = equal(cumsum(cast(greater_equal(labels, blank), "int32"), axis=1), 0)
+    count = reduce_sum(cast(before, "int32"), axis=1)
+    return where(before, labels, 0), minimum(cast(lengths, "int32"), count)
 
 
 def _with_blanks(labels: Any, blank: int) -> Any:

@@ -287,7 +287,9 @@ def bytes_of(value: Any) -> bytes:
     return found
 
 
-def _name(data: bytes) -> str:
+def _name(data: Any) -> str:
+    if not isinstance(data, bytes):
+        raise FileFormatError(f"A feature has the number {data!r:.80} as its name.")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from tapegrad.ctc.decoding import (
     ctc_greedy_decoder,
     merge_repeated_labels,
 )
-from tapegrad.ctc.recursion import negative_log_probability
+from tapegrad.ctc.recursion import cut_at_blank, negative_log_probability
 from tapegrad.keras.config import epsilon
 from tapegrad.ops.elementwise.exponential import log
 from tapegrad.ops.nn.softmax import log_softmax
@@ -23,7 +23,8 @@ from tapegrad.sparse.tensor import SparseTensor, as_tensor
 def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: Any) -> Any:
     """Return the CTC loss of each row, of shape (batch, 1).
 
-    `y_pred` are probabilities (batch, steps, classes), the lengths are (batch, 1).
+    `y_pred` are probabilities (batch, steps, classes), the lengths are (batch, 1). A label that is
+    no class, or the last class, ends its row.
 
     >>> cost = ctc_batch_cost([[0, 0]], [[[0.5, 0.5], [0.5, 0.5]]], [[2]], [[1]])
     >>> f"{float(cost[0, 0]):.4f}"
@@ -33,7 +34,8 @@ def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: An
     logs = log_softmax(log(scores + epsilon()))
     steps, lengths = (reshape(as_operand(one), (-1,)) for one in (input_length, label_length))
     blank = scores.shape[-1] - 1
-    return expand_dims(negative_log_probability(logs, y_true, lengths, steps, blank), 1)
+    labels, lengths = cut_at_blank(y_true, lengths, blank)
+    return expand_dims(negative_log_probability(logs, labels, lengths, steps, blank), 1)
 
 
 def ctc_decode(

@@ -12,6 +12,7 @@ from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.numpy.values import as_array, deliver, floating
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.composed import is_tensor
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.fourier import functions as spectra, transforms
 from tapegrad.ops.linalg.common import dtype_of
@@ -183,7 +184,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) ->
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    return _placed(np.fft.fftfreq(n, d), dtype, device)
+    return _spaced(np.fft.fftfreq, n, d, dtype, device)
 
 
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
@@ -192,7 +193,14 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
     >>> rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    return _placed(np.fft.rfftfreq(n, d), dtype, device)
+    return _spaced(np.fft.rfftfreq, n, d, dtype, device)
+
+
+def _spaced(function: Any, n: int, d: Any, dtype: Any, device: Any) -> Any:
+    """Return frequencies; the spacing may be a tensor with gradients."""
+    if is_tensor(d):
+        return _placed(function(n), dtype, device) / d
+    return _placed(function(n, d), dtype, device)
 
 
 def _placed(values: np.ndarray, dtype: Any, device: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice, described, is_whole
 from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.sizes import computed
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
@@ -257,13 +258,18 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
         places = [
-            min(max(k + length, 0) if k < 0 else k, length)
+            computed(_place, k, length)
             for k in as_shape(indices_or_sections, "indices_or_sections")
         ]
         whole = [slice(None)] * axis
         starts, ends = [0, *places], [*places, length]
         return [x[(*whole, slice(i, max(i, j)))] for i, j in zip(starts, ends, strict=True)]
     return _as_slices(x, joining.array_split(x, _whole(indices_or_sections), axis), axis)
+
+
+def _place(k: int, length: int) -> int:
+    """Return an index that counts from the start and lies within an axis."""
+    return min(max(k + length, 0) if k < 0 else k, length)
 
 
 def _as_slices(x: Any, parts: list[Any], axis: int) -> list[Any]:

@@ -218,7 +218,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 def _several(function: Any, arys: tuple[Any, ...]) -> Any:
     arrays = [as_array(a) for a in arys]
-    views = [_with_other_axes(x, function(x)) if len(x.shape) < 3 else x for x in arrays]
+    views = [_with_other_axes(x, function(x)) for x in arrays]
     return tuple(views) if len(arys) != 1 else views[0]
 
 

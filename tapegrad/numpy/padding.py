@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.values.sizes import computed
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import reductions
 from tapegrad.numpy.quantiles import median
@@ -140,7 +141,7 @@ def _centre(x: Any, axis: int, end: int, length: Any, mode: str) -> Any:
     if length is not None:
         if length < 1:
             raise ArgumentError(f"pad needs stat_length >= 1. Got {length}.")
-        count = min(int(length), x.shape[axis])
+        count = computed(min, int(length), x.shape[axis])
         part = slice(0, count) if end == 0 else slice(x.shape[axis] - count, None)
         x = x[(*[slice(None)] * axis, part)]
     found = _STATISTICS[mode](x, axis, keepdims=True)

@@ -126,6 +126,20 @@ def test_functions_of_keras_backend_take_probabilities() -> None:
     assert len(searched) == 2
 
 
+def test_a_label_beyond_the_classes_ends_its_row() -> None:
+    """As in TensorFlow's first version; programs pad labels with large numbers."""
+    chances = tf.nn.softmax(LOGITS.transpose(1, 0, 2))
+    wanted = tf.nn.ctc_loss([[0, 1], [1, 0]], LOGITS, [2, 1], [4, 3], blank_index=-1)
+
+    cost = tf.keras.backend.ctc_batch_cost(
+        [[0, 1, 99], [1, 99, 99]], chances, [[4], [3]], [[3], [3]]
+    )
+    padded = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 2], [2, 2])
+
+    np.testing.assert_allclose(cost[:, 0], wanted, rtol=1e-4)
+    np.testing.assert_allclose(tf.compat.v1.nn.ctc_loss(padded, LOGITS, [4, 3]), wanted, rtol=1e-5)
+
+
 def test_keras_ops_agree_with_nn() -> None:
     loss = tf.keras.ops.ctc_loss([[1, 2], [2, 0]], LOGITS.transpose(1, 0, 2), [2, 1], [4, 3])
     greedy, _ = tf.keras.ops.ctc_decode(LOGITS.transpose(1, 0, 2), [4, 3], mask_index=None)

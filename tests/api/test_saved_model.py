@@ -143,6 +143,8 @@ def test_an_endpoint_is_a_layer_of_another_model(tmp_path):
 
     found = outer.predict(inputs("nested"), verbose=0)
     np.testing.assert_allclose(found, 2 * outputs(inner, "nested")[0], rtol=1e-5)
+    default = keras.layers.TFSMLayer(tmp_path, call_endpoint="serving_default")
+    np.testing.assert_allclose(2 * default(inputs("nested"))["output_0"], found, rtol=1e-5)
     with pytest.raises(ArgumentError, match=r"no endpoint 'other'. Its endpoints: serve"):
         keras.layers.TFSMLayer(tmp_path, call_endpoint="other")
 

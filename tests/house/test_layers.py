@@ -49,6 +49,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.operator_types",  # a stub
         "values.sizes",
         "values.tensor_shape",
+        "values.trial",
         "arena",
         "argument_checks",
         "call_site",
@@ -74,7 +75,7 @@ CORE: Sequence[Sequence[str]] = (
         "value_use",
         "warn_once",
     ),
-    ("event_log", "failed_calls", "memory_trace", "origin"),
+    ("event_log", "failed_calls", "memory_trace", "origin", "values.library_arrays"),
     ("background",),
     ("checked_calls",),
     ("backend.native_sequences", "backend.communication"),
@@ -86,7 +87,7 @@ CORE: Sequence[Sequence[str]] = (
     ("exits", "number_checks"),
     ("values.host", "out_of_memory", "trace.expression", "values.dlpack"),
     ("values.tensor", "trace.expression_namespace", "trace.c_source", "trace.loop"),
-    ("trace.zero_in_rules",),
+    ("trace.zero_in_rules", "values.variable_value"),
     ("values.shared",),
     (
         "values.convert",

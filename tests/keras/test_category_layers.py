@@ -174,6 +174,8 @@ def test_several_positions_for_unknown_integers_or_none():
     assert none(tf.constant([20, 10])).tolist() == [1, 0]
     with pytest.raises(IndexOutOfRangeError, match="num_oov_indices=0, and 7 is not in its"):
         none(tf.constant([20, 7]))
+    encoder = keras.Sequential([none, keras.layers.Embedding(2, 3)])
+    assert encoder(keras.Input((), dtype="int64")).shape == (None, 3)
 
 
 def test_forms_of_positions():

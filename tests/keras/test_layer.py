@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -246,3 +247,17 @@ def test_a_layer_inside_a_function_equals_the_eager_one() -> None:
 
     for _ in range(3):
         np.testing.assert_allclose(recorded(x_of()).numpy(), expected, rtol=1e-6)
+
+
+def test_a_print_in_a_trial_call_shows_no_numbers(capsys):
+    class Printing(Layer):
+        def call(self, x):
+            sys.stdout.write(f"{x}\n")
+            return 2 * x
+
+    tf.keras.Model(inputs := tf.keras.Input([3]), Printing()(inputs))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"tapegrad.Tensor(unknown, shape=({n}, 3), dtype=float32)" for n in (2, 3)]
+    Printing()(np.ones([1, 1], "float32"))
+    assert capsys.readouterr().out.startswith("tapegrad.Tensor([[1.]]")

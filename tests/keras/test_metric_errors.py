@@ -71,7 +71,7 @@ class Largest(metrics.Metric):
         self.v.assign(1.0)
 
     def result(self):
-        ways = {"method": self.v.numpy, "inside": {"a": self.v.value}, "function": lambda: 1.0}
+        ways = {"method": self.v.numpy, "inside": {"a": self.v.read_value}, "function": lambda: 1.0}
         return ways[self.way]
 
 
@@ -92,7 +92,7 @@ def test_a_result_that_was_not_called_is_refused(way):
 def test_a_step_that_returns_a_method_is_refused():
     class Own(Sequential):
         def train_step(self, data):
-            return {"loss": tapegrad.Variable(1.0).value}
+            return {"loss": tapegrad.Variable(1.0).read_value}
 
     model = Own([layers.Dense(1)])
     model.compile("sgd", "mse")

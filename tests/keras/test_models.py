@@ -109,6 +109,18 @@ def test_several_inputs_and_outputs_keep_their_structure() -> None:
     np.testing.assert_array_equal(by_place["sum"].numpy(), np.full(4, 5.0))
 
 
+def test_a_call_unpacks_a_list_of_one_output() -> None:
+    """As in Keras 3.15, where only the symbolic output stays a list."""
+    x = Input((3,))
+    model = Model([x], [Dense(2)(x)])
+
+    assert model(ones(4, 3)).shape == (4, 2)
+    assert model.predict(np.ones((4, 3)), verbose=0).shape == (4, 2)
+    assert model.output_shape == (None, 2)
+    (symbolic,) = model([Input((3,))])
+    assert symbolic.shape == (None, 2)
+
+
 def test_operators_and_slices_of_tensors_without_values() -> None:
     x = Input((4,))
     model = Model(x, (2.0 * x[:, 1:] - x[:, :3]) / 4.0 + (-x[:, :1]) ** 2)

@@ -71,13 +71,16 @@ print(json.dumps([made.predict(ones, verbose=0)[0][0].item(),
 
 def test_feature_space_needs_no_tensorflow() -> None:
     shape = run("""
+words = keras.layers.TextVectorization(max_tokens=5, output_mode="multi_hot")
+text = keras.utils.FeatureSpace.feature("string", preprocessor=words, output_mode="float")
 space = keras.utils.FeatureSpace(
-    {"size": "float_normalized", "kind": "string_categorical"}, output_mode="concat")
-rows = {"size": [[1.0], [2.0], [4.0]], "kind": [["a"], ["b"], ["a"]]}
+    {"size": "float_normalized", "kind": "string_categorical", "words": text}, output_mode="concat")
+rows = {"size": [[1.0], [2.0], [4.0]], "kind": [["a"], ["b"], ["a"]],
+        "words": [["a b"], ["b"], ["b c"]]}
 data = tf.data.Dataset.from_tensor_slices(rows)
 space.adapt(data)
 found = [space(row) for row in data.batch(3)]
 print(json.dumps(list(found[0].shape)))
 """)
 
-    assert shape == [3, 4]
+    assert shape == [3, 8]

@@ -342,3 +342,12 @@ def test_the_shape_of_out(shape, function):
         except ValueError:
             results.append("refused")
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", ["atleast_1d", "atleast_2d", "atleast_3d"])
+def test_an_array_that_has_enough_axes_is_a_view(name):
+    x = tnp.ones((2, 2, 3))
+    y = getattr(tnp, name)(x)
+    y *= 2
+
+    assert x.numpy().sum() == 24

@@ -14,10 +14,11 @@ from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
 from tapegrad_numpy.eager import formulas, rows, table
+from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.rows import RowKernel
 from tapegrad_numpy.kernels.table import KERNELS
-from tapegrad_numpy.loops import compiler
+from tapegrad_numpy.loops import compiler, depthwise
 from tests.seeds import chosen
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
@@ -244,8 +245,33 @@ def test_columns_few_rows_and_small_arrays_are_left_to_numpy(shape: Any, axis: i
     assert plain.calls == 1
 
 
-def test_the_table_names_the_kernels_of_rows() -> None:
+def test_the_table_names_the_kernels_of_rows_and_convolutions() -> None:
     assert set(rows.MAKERS) == table.ROWS
+    assert depthwise.NAMES == table.CONVOLUTIONS
+
+
+@pytest.mark.usefixtures("quick_compiler")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", sorted(table.CONVOLUTIONS))
+def test_depthwise_convolutions_are_computed_as_by_numpy(name: str, dtype: str) -> None:
+    x, w, t = numbers(4, 20, 18, 24), numbers(3, 5, 1, 24, seed=1), numbers(4, 10, 18, 24, seed=2)
+    geometry = {
+        "strides": (2, 1), "padding": ((1, 1), (2, 2)), "dilation": (1, 1), "groups": 24,
+    }  # fmt: skip
+    operands, more = {
+        "conv": ((x, w), {}),
+        "conv_input_gradient": ((t, w), {"input_shape": x.shape}),
+        "conv_filter_gradient": ((x, t), {"window": (3, 5)}),
+    }[name]
+    params: dict[str, Any] = {**geometry, **more}
+    plain = Counted(KERNELS[name])
+
+    found = DepthwiseKernel(name, plain)(*[a.astype(dtype) for a in operands], **params)
+
+    exact = KERNELS[name](*[a.astype(dtype).astype("float64") for a in operands], **params)
+    assert plain.calls == 0
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, exact, rtol=2e-3 if dtype == "float16" else 1e-4, atol=1e-2)
 
 
 def test_a_wrong_label_is_named_in_large_arrays_too() -> None:

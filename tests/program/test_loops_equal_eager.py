@@ -338,3 +338,16 @@ def test_functions_equal_eager_calls_at_special_values(name: str, dtype: str) ->
 
 def _listed(result: Any) -> list[Any]:
     return [x.numpy() for x in (result if isinstance(result, tuple) else (result,))]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("source", ["float32", "float64", "int64"])
+def test_negative_numbers_become_unsigned_ones_as_in_eager_mode(source: str, dtype: str) -> None:
+    x = tf.constant(np.array([-4.5, -1.0, 3.0, 250.0] * 8).astype(source))
+
+    def function(x: Any) -> Any:
+        return tf.cast(x, dtype) + tf.cast(1, dtype)
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        np.testing.assert_array_equal(tf.function(function)(x), function(x))

@@ -279,10 +279,8 @@ def test_a_trajectory_that_explodes_is_marked():
 def test_errors_are_sentences():
     with pytest.raises(ArgumentError, match="supports the methods BFGS"):
         optimize.batched.minimize(rosenbrock, np.ones((2, 2)), 1.0, "CG", in_axes=None)
-    with pytest.raises(ArgumentError, match="neither bounds nor callback"):
-        tf.vmap(lambda x: optimize.minimize(rosenbrock, x, 1.0, bounds=[(0, 1)] * 2).x)(
-            tf.ones([2, 2])
-        )
+    with pytest.raises(ArgumentError, match="supports no callback"):
+        tf.vmap(lambda x: optimize.minimize(rosenbrock, x, 1.0, callback=print).x)(tf.ones([2, 2]))
     with pytest.raises(ArgumentError, match="hybr and lm"):
         tf.vmap(lambda x: optimize.root(lambda x: x, x, method="krylov").x)(tf.ones([2, 2]))
     with pytest.raises(ShapeError, match="one row of ydata per problem"):

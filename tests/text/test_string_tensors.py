@@ -60,6 +60,13 @@ def test_columns_of_data_frames_are_text():
     model.fit(column, np.zeros((4, 1)), verbose=0)
 
 
+def test_an_empty_array_of_objects_is_text():
+    empty = np.array([], object)
+
+    assert tf.constant(empty).dtype == tf.string
+    assert tf.concat([empty, np.array([b"a"], object)], 0).tolist() == [b"a"]
+
+
 def test_one_text_is_a_scalar_whose_value_is_bytes():
     found = tf.constant("é")
 
@@ -158,6 +165,21 @@ def test_functions_of_numbers_say_that_they_got_text(call):
     words = r"computes with numbers\. Got text|Expected numbers\. Got the text '4'"
     with pytest.raises(ArgumentTypeError, match=words):
         call(tf.constant(WORDS))
+
+
+def test_text_is_cast_to_text_and_has_distinct_values():
+    texts = tf.constant(["b", "a", "b"])
+
+    assert tf.cast(texts, "string") is texts
+    assert tf.cast(np.array([b"b"], object), tf.string).tolist() == [b"b"]
+    distinct, places, counts = tf.unique_with_counts(texts)
+    assert (distinct.tolist(), places.tolist(), counts.tolist()) == (
+        [b"b", b"a"],
+        [0, 1, 0],
+        [2, 1],
+    )
+    with pytest.raises(DTypeError, match="as_string"):
+        tf.cast([1], "string")
 
 
 def test_text_and_numbers_do_not_mix():

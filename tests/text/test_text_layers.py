@@ -57,6 +57,8 @@ def test_masks_and_unknown_texts():
     hashes = tf.strings.to_hash_bucket_fast(["m", "n"], 2).tolist()
     assert found == [2, *hashes]
     none = layers.StringLookup(vocabulary=VOCABULARY, num_oov_indices=0)
+    encoder = keras.Sequential([none, layers.Embedding(len(VOCABULARY) + 1, 3)])
+    assert encoder(keras.Input((), dtype="string")).shape == (None, 3)
     assert none(["a"]).tolist() == [0]
     with pytest.raises(IndexOutOfRangeError, match="b'z' is not in its vocabulary"):
         none(["z"])

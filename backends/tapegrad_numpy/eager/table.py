@@ -15,7 +15,7 @@ Kernel = Callable[..., Any]
 
 _MOVES = frozenset({
     *("complex", "conj", "identity", "imag", "keep", "linear_index", "live_with", "positive"),
-    *("cast", "cast_to_integer", "real", "stop_gradient", "zero_with"),
+    *("cast", "cast_to_integer", "real", "stop_gradient"),
 })  # fmt: skip
 """Elementwise primitives that are no arithmetic, or have a kernel that reads the data once."""
 
@@ -24,6 +24,9 @@ ROWS = frozenset({
     *("softmax_gradient", "sparse_cross_entropy"),
 })  # fmt: skip
 """Primitives of rows that have a compiled form."""
+
+CONVOLUTIONS = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
+"""Primitives whose depthwise case has a compiled form."""
 
 _ndarray = np.ndarray
 
@@ -38,6 +41,8 @@ class EagerKernels(Mapping[str, Kernel]):
         primitive = PRIMITIVES.get(name)
         if primitive is None or name in _MOVES or not EAGER_LOOPS:
             return self.plain[name]
+        if name in CONVOLUTIONS:
+            return of_convolution(name, self.plain[name])
         if not (primitive.broadcasts or primitive.by_element or name in ROWS):
             return self.plain[name]
         kernel = self.plain.get(name) or primitive.generic_kernel(np)
@@ -107,5 +112,17 @@ def of_many(name: str, plain: Kernel) -> Kernel:
             if type(operand) is _ndarray and operand.size >= LARGE:
                 return compiled(*operands, **params)
         return plain(*operands, **params)
+
+    return kernel
+
+
+def of_convolution(name: str, plain: Kernel) -> Kernel:
+    """Return the kernel of a convolution; only with several groups it may have a compiled form."""
+    compiled = _Compiled(name, plain)
+
+    def kernel(x: Any, y: Any, **params: Any) -> Any:
+        if params["groups"] > 1 and (x.size >= LARGE or y.size >= LARGE):
+            return compiled(x, y, **params)
+        return plain(x, y, **params)
 
     return kernel

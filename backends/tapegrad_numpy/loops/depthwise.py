@@ -210,7 +210,8 @@ def _rows_text(kind: str, tile: int, is_forward: bool, together: _Together) -> l
     """Sums over the window at each position q of a row of the result.
 
     Forward, the term of window element j is a[q * s + j * d - p] * b[j]. The gradient of the data
-    has a[(q + p - j * d) / s] * b[j] where the division has no remainder.
+    has a[(q + p - j * d) / s] * b[j] where the division has no remainder: at every `step` elements
+    of the window, for which the index of a falls by `back`.
     """
     image = "o" if is_forward else "n"
     at_once = CUT["rows_at_once"]
@@ -219,6 +220,7 @@ def _rows_text(kind: str, tile: int, is_forward: bool, together: _Together) -> l
     window = _window(kind, is_forward)
     return [
         *_head(kind, kind),
+        *([] if is_forward else _steps()),
         *bounds("row", "end", f"task * {at_once}", at_once, CUT["rows"]),
         *together.before,
         "for (; row < end; ++row) {",
@@ -248,8 +250,21 @@ def _rows_text(kind: str, tile: int, is_forward: bool, together: _Together) -> l
     ]
 
 
+def _steps() -> list[str]:
+    lines = []
+    for axis in "012":
+        lines += [
+            f"int64_t step{axis} = 1; while (step{axis} * d{axis} % s{axis}) ++step{axis};",
+            f"const int64_t back{axis} = step{axis} * d{axis} / s{axis};",
+        ]
+    return lines
+
+
 def _range(axis: str, is_forward: bool) -> list[str]:
-    """The elements of the window along an axis whose partner is no padding: from l to h."""
+    """The elements of the window along an axis whose partner is no padding: from l to h.
+
+    In gradients, l is the first element that has a partner, whose index is i{axis}_.
+    """
     if is_forward:
         lines = [
             f"const int64_t f{axis} = q{axis} * s{axis} - p{axis}, g{axis} = n{axis} - 1 - f{axis};"
@@ -263,10 +278,17 @@ def _range(axis: str, is_forward: bool) -> list[str]:
         ]
         low = f"g{axis} > 0 ? (g{axis} + d{axis} - 1) / d{axis} : 0"
         high = f"f{axis} < 0 ? 0 : f{axis} / d{axis} + 1"
+    lines += [
+        f"int64_t l{axis} = {low}; const int64_t h{axis}_ = {high};",
+        f"const int64_t h{axis} = h{axis}_ < k{axis} ? h{axis}_ : k{axis};",
+    ]
+    if is_forward:
+        return lines
+    partner = f"(f{axis} - l{axis} * d{axis})"
     return [
         *lines,
-        f"const int64_t l{axis} = {low}, h{axis}_ = {high};",
-        f"const int64_t h{axis} = h{axis}_ < k{axis} ? h{axis}_ : k{axis};",
+        f"while (l{axis} < h{axis} && {partner} % s{axis}) ++l{axis};",
+        f"const int64_t i{axis}_ = {partner} / s{axis};",
     ]
 
 
@@ -274,14 +296,16 @@ def _window(kind: str, is_forward: bool) -> list[str]:
     """Three loops over the elements of the window, and the addresses of both factors."""
     lines = []
     for axis in "012":
-        lines.append(f"for (int64_t j{axis} = l{axis}; j{axis} < h{axis}; ++j{axis}) {{")
         if is_forward:
-            lines.append(f"const int64_t i{axis} = f{axis} + j{axis} * d{axis};")
-        else:
             lines += [
-                f"int64_t i{axis} = f{axis} - j{axis} * d{axis};",
-                f"if (s{axis} > 1) {{ if (i{axis} % s{axis}) continue; i{axis} /= s{axis}; }}",
+                f"for (int64_t j{axis} = l{axis}; j{axis} < h{axis}; ++j{axis}) {{",
+                f"const int64_t i{axis} = f{axis} + j{axis} * d{axis};",
             ]
+        else:
+            lines.append(
+                f"for (int64_t j{axis} = l{axis}, i{axis} = i{axis}_; j{axis} < h{axis}; "
+                f"j{axis} += step{axis}, i{axis} -= back{axis}) {{"
+            )
     size = "n" if is_forward else "o"
     place = f"((n * {size}0 + i0) * {size}1 + i1) * {size}2 + i2"
     return [

@@ -27,8 +27,31 @@ static INLINE bfloat16 to_bfloat16(float x) {
 #define BFLOAT16(x) from_bfloat16(to_bfloat16(x))
 """
 
-ROUNDING_CASTS = {"bfloat16": "BFLOAT16({0})"}
-"""Formulas of casts that round also where the result is not stored, as eager mode does."""
+UNSIGNED_TEXT = """
+/* C leaves open what a number that is out of range becomes. NumPy's numbers wrap around on x86-64;
+   the conversions of AVX-512 give the largest number. */
+#ifdef __x86_64__
+static INLINE unsigned to_uint32(double x) {
+    return x >= 0x1p31 ? (unsigned)(int)(x - 0x1p31) ^ 1u << 31 : (unsigned)(int)x;
+}
+static INLINE unsigned long long to_uint64(double x) {
+    return x >= 0x1p63 ? (unsigned long long)(long long)(x - 0x1p63) ^ 1ull << 63
+                       : (unsigned long long)(long long)x;
+}
+#define UINT32(x) _Generic((x), float: to_uint32(x), double: to_uint32(x), default: (unsigned)(x))
+#define UINT64(x) \\
+    _Generic((x), float: to_uint64(x), double: to_uint64(x), default: (unsigned long long)(x))
+#else
+#define UINT32(x) (unsigned)(x)
+#define UINT64(x) (unsigned long long)(x)
+#endif
+"""
+
+CASTS = {"bfloat16": "BFLOAT16({0})", "uint32": "UINT32({0})", "uint64": "UINT64({0})"}
+"""Formulas of casts to a dtype, which give what eager mode gives.
+
+A bfloat16 is rounded also where the result is not stored.
+"""
 
 _COMPLEX_TYPES = {"complex<float>": "cfloat", "complex<double>": "cdouble"}
 

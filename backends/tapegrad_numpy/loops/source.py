@@ -16,7 +16,7 @@ from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import (
-    ROUNDING_CASTS,
+    CASTS,
     in_c,
     loaded,
     name_of,
@@ -88,7 +88,7 @@ def formula(
 ) -> Formula:
     """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
     _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX, ROUNDING_CASTS)
+    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX, CASTS)
     lines, results = [in_c(line) for line in lines], [in_c(result) for result in results]
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
@@ -340,10 +340,13 @@ class Writer:
         """The addresses of this row in the outputs that store every element."""
         lines, first = [], len(self.loop.inputs)
         for k in self.stored():
-            target = storage(self.loop.outputs[k].dtype)
-            place = self._place(self.space.whole)
+            target, place = self.output_type(k), self._place(self.space.whole)
             lines.append(f"{target} *q{k} = ({target} *)data[{first + k}] + {place};")
         return lines
+
+    def output_type(self, k: int) -> str:
+        """The C type of the elements of an output in memory."""
+        return storage(self.loop.outputs[k].dtype)
 
     def stored(self) -> list[int]:
         """The outputs that store every element."""
@@ -441,7 +444,7 @@ class Writer:
 def _with_steps(load: str, inputs: Sequence[int]) -> str:
     """Return the statement that reads an element with the distance `s` of a part of a row."""
     for k in inputs:
-        load = load.replace(f" p{k}[i]", f" p{k}[i * s{k}]")
+        load = re.sub(rf"\bp{k}\[i\]", f"p{k}[i * s{k}]", load)
     return load
 
 

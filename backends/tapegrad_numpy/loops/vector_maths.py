@@ -21,7 +21,7 @@ from tapegrad_numpy.loops.coefficients import (
     TWO_OVER_PI,
     Precision,
 )
-from tapegrad_numpy.loops.element_types import BFLOAT16_TEXT
+from tapegrad_numpy.loops.element_types import BFLOAT16_TEXT, UNSIGNED_TEXT
 
 FAR = ("sin", "cos")
 """Functions that are accurate up to `far_limit(x)`; the C library computes larger arguments."""
@@ -72,7 +72,7 @@ def functions_text(names: Iterable[str]) -> str:
     Functions in FAR also exist as e.g. `far_sin(x)`, accurate for all x but not vectorised.
     """
     wanted = set(names)
-    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE)), BFLOAT16_TEXT]
+    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE)), BFLOAT16_TEXT, UNSIGNED_TEXT]
     for name in _in_order(wanted & set(_OWN)):
         parts += [_filled(TEXTS[name][1], precision) for precision in (FLOAT, DOUBLE)]
     if "pow" in wanted:

@@ -286,7 +286,8 @@ class _Writer:
             return own.format(*names, T=c_type)
         if node.name == "astype":
             own = self._casts.get(node.dtype.name) if self._casts and node.dtype else None
-            if own is not None and node.operands[0].dtype != node.dtype:
+            source = node.operands[0]
+            if own is not None and source.dtype != node.dtype and _kind(source) != "c":
                 return own.format(names[0])
             return _converted(names[0], node.operands[0], node)
         of_floats = self._of_floats.get(node.name) if _kind(node.operands[0]) == "f" else None

@@ -3,7 +3,8 @@
 One recording may serve other sizes if the Python code would do the same for them. A `Size` is an
 int. What the user's code compares is noted, so that it can be computed again for another size. What
 it converts, so that it can no longer be followed, is pinned: it must not change. The code of the
-package itself is trusted; it branches on sizes only to choose among equivalent computations.
+package itself is trusted; it branches on sizes only to choose among equivalent computations, and
+calls `computed` for numbers that are not linear in a size, such as the end of the slice `x[:8]`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,19 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 _OWN = ("tapegrad.", "tapegrad_numpy.", "tapegrad_cupy.")
+_FOLLOWED = (
+    "tapegrad.keras.layers.image_",
+    "tapegrad.numpy.fft",
+    "tapegrad.numpy.products",
+    "tapegrad.ops.convolution.sequences",
+    "tapegrad.ops.fourier.",
+    "tapegrad.ops.image.",
+    "tapegrad.ops.reduction.order_statistics",
+    "tapegrad.ops.reduction.quantile",
+    "tapegrad.ops.shape.diagonal",
+    "tapegrad.scipy.",
+)
+"""Modules of the package that divide and compare sizes; they are followed like the user's code."""
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 
@@ -25,6 +39,35 @@ class Noted(NamedTuple):
     function: Callable[..., Any] | None
     operands: tuple[Any, ...]
     result: Any
+
+
+_note_of_recording: list[Callable[[Noted], None]] = []
+
+
+def computed(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return a number that depends on a size in any way; a recording notes how.
+
+    >>> computed(min, 8, 5)
+    5
+    """
+    result = function(*operands)
+    for note in _note_of_recording:
+        note(Noted(function, tuple([plain_sizes(one) for one in operands]), result))
+    return result
+
+
+def set_recorder(note: Callable[[Noted], None] | None) -> None:
+    """Set what notes the operations of `computed`; None while nothing is recorded."""
+    _note_of_recording[:] = [] if note is None else [note]
+
+
+def bounds(start: Any, stop: Any, step: Any, length: int) -> tuple[int, int, int]:
+    """Return the bounds and the step of a slice of an axis.
+
+    >>> bounds(None, 8, None, 5)
+    (0, 5, 1)
+    """
+    return slice(start, stop, step).indices(length)
 
 
 def _nothing() -> None:
@@ -64,14 +107,15 @@ class SizeNotes:
         return [self.sized(length) for length in lengths]
 
 
-def is_user_code(frame: FrameType) -> bool:
-    """Whether a frame runs code from outside of the package.
+def is_followed(frame: FrameType) -> bool:
+    """Whether a frame runs code whose use of sizes is followed, mostly that of the user.
 
     >>> import sys
-    >>> is_user_code(sys._getframe())  # this example belongs to the package
+    >>> is_followed(sys._getframe())  # this example belongs to the package
     False
     """
-    return not f"{frame.f_globals.get('__name__')}.".startswith(_OWN)
+    name = f"{frame.f_globals.get('__name__')}."
+    return not name.startswith(_OWN) or name.startswith(_FOLLOWED)
 
 
 def _plain(value: Any) -> Any:
@@ -117,7 +161,7 @@ def _followed(function: Callable[..., Any], reflected: bool = False) -> Any:
 
     def method(self: Any, *others: Any) -> Any:
         if others and type(others[0]) not in _NUMBERS:
-            if isinstance(others[0], _SEQUENCES) and is_user_code(sys._getframe(1)):
+            if isinstance(others[0], _SEQUENCES) and is_followed(sys._getframe(1)):
                 self.notes.pin(_plain(self))  # the length of a list
             return NotImplemented
         operands = [_plain(self), *map(_plain, others)]
@@ -136,7 +180,7 @@ def _noted(function: Callable[..., Any], reflected: bool = False) -> Any:
         if reflected:
             operands.reverse()
         result = function(*operands)
-        if is_user_code(sys._getframe(1)):
+        if is_followed(sys._getframe(1)):
             self.notes.operations.append(Noted(function, tuple(operands), result))
         return self.notes.sized(result)
 
@@ -147,7 +191,7 @@ def _pinned(function: Callable[..., Any]) -> Any:
     """Return a method whose result cannot be followed, so that the size must stay the same."""
 
     def method(self: Any, *others: Any) -> Any:
-        if is_user_code(sys._getframe(1)):
+        if is_followed(sys._getframe(1)):
             self.notes.pin(_plain(self))
         return function(_plain(self), *map(_plain, others))
 

@@ -268,8 +268,8 @@ def is_text(value: Any) -> bool:
         value = value[0]
     value = _as_numpy(value)
     if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O" and value.size:
-            return isinstance(value.flat[0], str | bytes)
+        if value.dtype.kind == "O":  # empty arrays of objects are text, as in TensorFlow
+            return not value.size or isinstance(value.flat[0], str | bytes)
         return value.dtype.kind in "SUT"
     return isinstance(value, str | bytes | StringTensor)
 

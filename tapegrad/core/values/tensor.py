@@ -24,6 +24,7 @@ from tapegrad.core.values.dlpack import export_array
 from tapegrad.core.values.dtypes import KNOWN_DTYPES, DType, as_dtype, refuse_unsupported
 from tapegrad.core.values.library_arrays import is_output, may_write, output_memory, refuse_buffer
 from tapegrad.core.values.tensor_shape import TensorShape
+from tapegrad.core.values.trial import is_trial
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -327,6 +328,8 @@ class Tensor(HasArray):
     def __repr__(self) -> str:
         if is_recorded(self.array):
             return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, recorded>"
+        if is_trial():
+            return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, unknown>"
         value = host.fetch(self.array, None, "repr()")
         body = np.array2string(value, separator=", ") if value.ndim else str(value[()])
         return f"<tapegrad.Tensor: shape={self.shape}, dtype={self.dtype}, numpy={body}>"
@@ -334,6 +337,8 @@ class Tensor(HasArray):
     def __str__(self) -> str:
         if is_recorded(self.array):
             return f"tapegrad.Tensor(recorded, shape={self.shape}, dtype={self.dtype})"
+        if is_trial():
+            return f"tapegrad.Tensor(unknown, shape={self.shape}, dtype={self.dtype})"
         value = host.fetch(self.array, None, "str()")
         return f"tapegrad.Tensor({value}, shape={self.shape}, dtype={self.dtype})"
 

@@ -17,6 +17,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
+from tapegrad.core.values.trial import trial_call
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.keras import constraints, dtype_policies, initializers, regularizers
@@ -541,7 +542,7 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
         zeros = nest.map_structure(
             lambda shape: self._zeros_like(shape.sizes, size), _wrapped(input_shape)
         )
-        with np.errstate(all="ignore"):  # zeros may be outside the domain of the layer
+        with trial_call():
             return self(zeros, training=False)
 
     def _zeros_like(self, shape: Sequence[int | None], size: int) -> Any:

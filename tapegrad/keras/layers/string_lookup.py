@@ -10,6 +10,7 @@ import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
+from tapegrad.core.values.trial import is_trial
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
 from tapegrad.io.files import read_file
 from tapegrad.keras.layers.category_layers import OLD_MODES, CategoryLayer, checked_salt
@@ -246,12 +247,14 @@ class StringLookup(CategoryLayer):
             is_masked = np.array([text == mask for text in flat], np.bool_)
             found[is_masked] = 0 if self._has_mask else _DROPPED
         others = np.flatnonzero(found == -2).tolist()
-        if others and not self.num_oov_indices:
+        if others and not self.num_oov_indices and is_trial():
+            found[others] = 0
+        elif others and not self.num_oov_indices:
             raise IndexOutOfRangeError(
                 f"{self._title} has num_oov_indices=0, and {flat[others[0]]!r} is not in its "
                 "vocabulary."
             )
-        if others:
+        elif others:
             words = [flat[k] for k in others]
             hashes = farm_hash(words) if self.salt is None else sip_hash(words, self.salt)
             found[others] = (hashes % np.uint64(self.num_oov_indices)).astype(np.int64)

@@ -163,10 +163,10 @@ _NUMERIC = ("__float__", "__complex__", "__array__", "shape")
 def refuse_method(value: Any, whose: str) -> None:
     """Raise an error if a value is a function or a method, which has not been called.
 
-    >>> refuse_method(Variable(1.0).value, "result()")
+    >>> refuse_method(Variable(1.0).read_value, "result()")
     Traceback (most recent call last):
     tapegrad.errors.ArgumentTypeError: result() must return a number or a tensor. Got the method \
-'value', which was not called: write value().
+'read_value', which was not called: write read_value().
     """
     if isinstance(value, FunctionType | MethodType | BuiltinFunctionType | functools.partial):
         name = getattr(value, "__name__", "partial")

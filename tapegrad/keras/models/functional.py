@@ -71,7 +71,7 @@ class Functional(Model):
 
     @property
     def output_shape(self) -> Any:
-        return nest.map_structure(lambda x: x.shape, self.output)
+        return nest.map_structure(lambda x: x.shape, _unpacked(self.output))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         done = resumed_at(inputs)
@@ -83,7 +83,7 @@ class Functional(Model):
             object.__setattr__(self, "_joined", nodes)
         for node in self._joined if done is None else nodes_after(self._joined, values):
             _run(node, values, masks)
-        outputs = nest.map_structure(lambda x: values[id(x)], self.output)
+        outputs = nest.map_structure(lambda x: values[id(x)], _unpacked(self.output))
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
 
     def without_text(self, x: Any) -> Any:
@@ -127,12 +127,15 @@ class Functional(Model):
         }
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        shapes = self.output_shape
-        flat = nest.flatten(self.input)
-        batch = input_shape[0] if len(flat) == 1 else nest.flatten(input_shape)[0]
+        batch = nest.flatten(input_shape)[0]
         if isinstance(self.output, KerasTensor):
-            return (batch, *shapes[1:])
+            return (batch, *self.output.shape[1:])
         return nest.map_structure(lambda x: (batch, *x.shape[1:]), self.output)
+
+
+def _unpacked(outputs: Any) -> Any:
+    """Return the output of a list of one output, as calls of models in Keras do."""
+    return outputs[0] if isinstance(outputs, list | tuple) and len(outputs) == 1 else outputs
 
 
 def _fuse_norm_relu(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> list[Node]:

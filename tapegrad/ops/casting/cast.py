@@ -13,7 +13,8 @@ from tapegrad.core.primitive.fastpath import one_operand
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive, record
 from tapegrad.core.recorder import Stack, active_stack
-from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
+from tapegrad.core.values.dtypes import as_dtype, is_text_type, numpy_dtype
+from tapegrad.core.values.strings import is_text, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import DTypeError
@@ -61,7 +62,7 @@ def set_cast_ahead(cast_ahead: CastAhead) -> None:
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Return `x` with another dtype; casts to integers and booleans have no derivative.
 
-    The values are not copied if `x` already has the dtype.
+    The values are not copied if `x` already has the dtype. Text can be cast to text only.
 
     >>> cast([1.5, 2.5], "int32").tolist()
     [1, 2]
@@ -73,6 +74,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         if isinstance(given, np.dtype) and given == target:
             return _same(x)
         return fast_cast(x) if type(x) is Tensor else _cast_variable(x, fast_cast, target)
+    if is_text_type(dtype) and is_text(x):
+        return to_any_tensor(x)
     wanted = as_dtype(dtype)
     if type(x) in (Tensor, Variable) and x.dtype == wanted:
         return _same(x)

@@ -17,6 +17,7 @@ from typing import Any
 from tapegrad.core.primitive.families import linear, nondifferentiable
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import Group, rank_in, size_of
+from tapegrad.errors import ShapeError
 from tapegrad.ops.collective.rehearsal import communicator_for
 
 
@@ -100,15 +101,25 @@ def _copy(xp: Any, x: Any, *, group: Group) -> Any:
 
 
 def _join(xp: Any, x: Any, *, axis: int, group: Group) -> Any:
-    rows = xp.moveaxis(communicator_for(xp, x, group).all_gather(x), 0, axis - 1)
     shape = [*x.shape]
-    shape[axis] *= size_of(group)
+    shape[axis] = _length(x, axis) * size_of(group)
+    rows = xp.moveaxis(communicator_for(xp, x, group).all_gather(x), 0, axis - 1)
     return xp.reshape(rows, tuple(shape))
+
+
+def _length(x: Any, axis: int) -> int:
+    if x.ndim < -axis:
+        raise ShapeError(
+            f"A tensor of shape {tuple(x.shape)} cannot be split between processes along its axis "
+            f"{axis}, because it has {x.ndim} axes."
+        )
+    length: int = x.shape[axis]
+    return length
 
 
 def own_part(xp: Any, x: Any, *, axis: int, group: Group) -> Any:
     """Return the part of this process along an axis that is counted from the end."""
-    length = x.shape[axis] // size_of(group)
+    length = _length(x, axis) // size_of(group)
     first = rank_in(group) * length
     after = [slice(None)] * (-axis - 1)
     return x[(..., slice(first, first + length), *after)]

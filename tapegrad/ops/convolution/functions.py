@@ -6,6 +6,7 @@ from typing import Any
 
 from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import common_operands
+from tapegrad.core.values.sizes import computed
 from tapegrad.errors import ShapeError
 from tapegrad.ops.convolution.arguments import (
     Shape,
@@ -38,11 +39,16 @@ def _convolve(
     first = is_channels_first(data_format, rank, name)
     x = channels_to_end(x) if first else x
     x, batch = fold_batch(x, rank, name)
-    shapes = x.shape[1:], w.shape
+    shapes = tuple(x.shape[1:]), tuple(w.shape)
     arguments = strides, padding, dilations
-    y = conv_p(x, w, **remembered(_geometry, name, rank, first, *shapes, *arguments))
+    params = computed(_remembered_geometry, name, rank, first, *shapes, *arguments)
+    y = conv_p(x, w, **params)
     y = unfold_batch(y, batch)
     return channels_to_front(y) if first else y
+
+
+def _remembered_geometry(*arguments: Any) -> Any:
+    return remembered(_geometry, *arguments)
 
 
 def _geometry(
@@ -195,7 +201,7 @@ def _convolve_transposed(
     spatial, window = shape[1:-1], tuple(w.shape[:-2])
     steps = per_dimension(strides, rank, "strides", name, first)
     dilation = per_dimension(dilations, rank, "dilations", name, first)
-    pairs = padding_pairs(padding, spatial, window, steps, dilation, name, first)
+    pairs = computed(padding_pairs, padding, spatial, window, steps, dilation, name, first)
     counts = tuple(
         (size + low + high - (extent - 1) * step - 1) // stride + 1
         for size, (low, high), extent, step, stride in zip(spatial, pairs, window, dilation, steps)

@@ -13,6 +13,7 @@ import numpy as np
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.core.values.sizes import computed
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.convolution import generic_kernels
@@ -130,8 +131,9 @@ class _Pooling:
         self.window = per_dimension(ksize, rank, "ksize", name, self.first)
         self.strides = per_dimension(strides, rank, "strides", name, self.first)
         self.dilation = per_dimension(dilations, rank, "dilations", name, self.first)
-        self.padding = padding_pairs(
-            padding, spatial, self.window, self.strides, self.dilation, name, self.first
+        steps = self.strides, self.dilation
+        self.padding = computed(
+            padding_pairs, padding, spatial, self.window, *steps, name, self.first
         )
         check_window_fits(spatial, self.window, self.padding, self.dilation, name)
 

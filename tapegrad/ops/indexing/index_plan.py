@@ -14,6 +14,7 @@ from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import device_array, to_host_array
+from tapegrad.core.values.sizes import bounds, computed
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
@@ -119,7 +120,7 @@ def _normalize_slice(part: slice, length: int) -> slice:
     if part.start is None and part.stop is None and part.step is None:
         return part
     try:
-        start, stop, step = part.indices(length)
+        start, stop, step = computed(bounds, part.start, part.stop, part.step, length)
     except TypeError as error:
         raise ArgumentTypeError(
             f"The bounds and step of a slice must be integers: {error}."

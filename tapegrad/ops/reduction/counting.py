@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import host
+from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import int32
+from tapegrad.core.values.strings import is_text, string_tensor, to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
@@ -71,13 +75,25 @@ def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) ->
 
 
 def _find_unique(name: str, x: Any, out_idx: Any) -> tuple[Any, Any, Any]:
-    x = as_operand(x)
+    is_of_text = is_text(x)
+    x = to_any_tensor(x) if is_of_text else as_operand(x)
     if len(x.shape) != 1:
         raise ShapeError(f"{name} needs a one-dimensional tensor. Got shape {x.shape}.")
+    if is_of_text:
+        return _unique_texts(x.array, out_idx)
     # The array library reads the number of distinct values on the host to allocate the result.
     host.note_read(x.array if isinstance(x, Tensor) else x, f"{name}()", nbytes=8)
     position, number, count = unique_p(x)
     return take_p(x, position, axis=0), cast(number, out_idx), cast(count, out_idx)
+
+
+def _unique_texts(texts: Any, out_idx: Any) -> tuple[Any, Any, Any]:
+    number: dict[bytes, int] = {}
+    numbers = np.array([number.setdefault(one, len(number)) for one in texts.tolist()], np.int64)
+    found = np.empty(len(number), object)
+    found[:] = list(number)
+    counts = np.bincount(numbers, minlength=len(number))
+    return string_tensor(found), to_tensor(numbers, out_idx), to_tensor(counts, out_idx)
 
 
 def bincount(

@@ -74,7 +74,8 @@ def _quantile(name: str, x: Any, q: np.ndarray, axis: Any, keepdims: bool) -> An
     rows = reshape_p(permute_p(x, axes=(*rest, *axes)), shape=(*lengths, count))
     ordered = sort_p(rows, axis=len(rest), descending=False)
     final = kept_shape(shape, axes) if keepdims else lengths
-    parts = [reshape_p(_interpolate(ordered, f * (count - 1)), shape=final) for f in q.reshape(-1)]
+    places = [f * (count - 1) for f in q.reshape(-1).tolist()]
+    parts = [reshape_p(_interpolate(ordered, place), shape=final) for place in places]
     return parts[0] if q.ndim == 0 else stack(parts)
 
 

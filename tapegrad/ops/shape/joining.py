@@ -9,6 +9,7 @@ from tapegrad.core.argument_checks import check_whole, check_wholes
 from tapegrad.core.primitive.operand import as_operand, common_operands, normalize_axis
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive
 from tapegrad.core.values.convert import register_tensor_conversion_function, to_tensor
+from tapegrad.core.values.sizes import bounds, computed
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -202,13 +203,18 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if isinstance(indices_or_sections, int):
         if indices_or_sections < 1:
             raise ArgumentError(f"array_split needs at least 1 part. Got {indices_or_sections}.")
-        each, longer = divmod(length, indices_or_sections)
-        sizes = [each + 1] * longer + [each] * (indices_or_sections - longer)
-        return list(split_p(x, axis=axis, sizes=tuple(sizes)))
+        sizes = computed(_nearly_equal, length, indices_or_sections)
+        return list(split_p(x, axis=axis, sizes=sizes))
     lead = (slice(None),) * axis
     edges = [None, *check_wholes("indices_or_sections", indices_or_sections), None]
-    spans = [slice(*slice(a, b).indices(length)) for a, b in pairwise(edges)]
+    spans = [slice(*computed(bounds, a, b, None, length)) for a, b in pairwise(edges)]
     return [slice_p(x, index=expand_ellipsis((*lead, span), len(x.shape))) for span in spans]
+
+
+def _nearly_equal(length: int, parts: int) -> tuple[int, ...]:
+    """Return the sizes of parts that differ by at most 1, the longer ones first."""
+    each, longer = divmod(length, parts)
+    return (each + 1,) * longer + (each,) * (parts - longer)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:

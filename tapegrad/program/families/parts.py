@@ -13,7 +13,7 @@ import numpy as np
 
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.exact_key import exact_key
-from tapegrad.program.families.formulas import Formula, Sizes, Solver, Unlike
+from tapegrad.program.families.formulas import Formula, Sizes, Solver, Unfit, Unlike
 from tapegrad.program.graph.graph import InnerProgram
 
 Make = Callable[[Sizes], Any]
@@ -90,6 +90,8 @@ class Parts:
         values = tuple(found)
         is_whole = type(found[0]) is int
         formula: Formula = self._solver.whole(values) if is_whole else self._solver.real(values)
+        if is_whole and min(values) >= 0:
+            return lambda sizes: _not_negative(formula.at(sizes))
         return formula.at
 
     def _make_scalar(self, found: Sequence[Any]) -> Make | None:
@@ -124,6 +126,13 @@ class Parts:
         entries = self._make_sequence([[*other.values()] for other in found], list)
         names = [*first]
         return None if entries is None else lambda sizes: dict(zip(names, entries(sizes)))
+
+
+def _not_negative(number: Any) -> Any:
+    """Return a number that was never negative in the recordings, such as a length."""
+    if number < 0:
+        raise Unfit
+    return number
 
 
 def _require_equal(found: Sequence[Any]) -> None:

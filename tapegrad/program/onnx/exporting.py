@@ -15,6 +15,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, UnimplementedError
 from tapegrad.ops.creation import zeros
+from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.graph.graph import Call, Graph
 from tapegrad.program.onnx import index_rules, product_rules, reduction_rules, shape_rules
@@ -26,7 +27,7 @@ from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
 from tapegrad.program.saved.saved_function import for_all_lengths, symbols_of
-from tapegrad.program.saved.sizes import NotGeneralError
+from tapegrad.program.saved.sizes import NotGeneralError, largest_bound
 from tapegrad.program.unfused import pruned
 
 _RULES = (index_rules, product_rules, reduction_rules, shape_rules)
@@ -89,7 +90,7 @@ class _Recordings:
         self.arrays.update(self._encoder.arrays)
         return tree
 
-    def _tree(self, lengths: tuple[int, ...]) -> Any:
+    def _tree(self, lengths: tuple[int, ...]) -> tuple[Any, int]:
         sizes = dict(zip(self._order, lengths))
         shapes = iter([[sizes.get(n, n) for n in row] for row in self.symbols])
         examples = iter(self._examples)
@@ -104,7 +105,8 @@ class _Recordings:
         args = nest.map_structure(example, self._args)
         with recording_alone():
             try:
-                call = self._function._recorded_call(flatten_call(args, {}), args, {})
+                with must_be_recorded(f"{self.whose} cannot be exported"):
+                    call = self._function._recorded_call(flatten_call(args, {}), args, {})
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 raise ArgumentError(
                     f"{self.whose} cannot be recorded with zeros in the place of a TensorSpec "
@@ -115,7 +117,7 @@ class _Recordings:
                 self._note_variables(graph, call._recording.variables)
                 tree = self._emitted(graph, call._result)
                 self._check(graph)
-                return tree
+                return tree, largest_bound(call._recording.size_notes.operations)
             finally:
                 call.let_go()
 

@@ -54,7 +54,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
     kernels = {} if backend is None else backend.kernels
     capabilities = None if backend is None else capabilities_of(backend.array_types[0])
-    is_captured = capabilities is not None and capabilities.capture is not None
+    capture = None if capabilities is None else capabilities.capture
+    is_captured = capture is not None and capture.launches_graphs
     loops = None if capabilities is None else capabilities.loops
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from tapegrad.core.call_site import place_of
-from tapegrad.core.values.sizes import is_user_code
+from tapegrad.core.values.sizes import Noted, is_followed, set_recorder
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.program.record.decisions import DecisionError, is_at_loop, may_convert
@@ -60,7 +60,7 @@ def _noted_shape(tensor: Any) -> TensorShape:
     if recording is None:
         return TensorShape(shape)
     frame, is_converted = _reader(sys._getframe(1))
-    if frame is None or not is_user_code(frame):
+    if frame is None or not is_followed(frame):
         return TensorShape(shape)
     if is_converted:
         recording.size_notes.pin(shape)
@@ -70,7 +70,7 @@ def _noted_shape(tensor: Any) -> TensorShape:
 
 def _pin_length(tensor: Any, frame: FrameType) -> None:
     recording, shape = _recording_of(tensor)
-    if recording is not None and shape and is_user_code(frame):
+    if recording is not None and shape and is_followed(frame):
         recording.size_notes.pin(shape[0])
 
 
@@ -88,15 +88,22 @@ def _noted_iterator(tensor: Any) -> Any:
 
 def _convert_loop(tensor: Any, frame: FrameType) -> None:
     """Let a long `for` statement be converted, so that its body may be recorded once."""
-    if current_recording() is None or not may_convert(frame.f_code) or not is_user_code(frame):
+    if current_recording() is None or not may_convert(frame.f_code) or not is_followed(frame):
         return
     shape = tensor.array.shape
     if shape and shape[0] >= MANY_ROUNDS and is_at_loop(frame):
         raise DecisionError(f"A loop at {place_of(frame)} is long.", frame, is_optional=True)
 
 
+def _note(operation: Noted) -> None:
+    recording = current_recording()
+    if recording is not None:
+        recording.size_notes.operations.append(operation)
+
+
 def noting_size_reads(is_on: bool) -> None:
     """Start or stop to note how the sizes of tensors are read."""
+    set_recorder(_note if is_on else None)
     if is_on:
         type.__setattr__(Tensor, "shape", property(_noted_shape))
     elif "shape" in vars(Tensor):

@@ -14,6 +14,7 @@ from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import current_device
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.host import array_type
+from tapegrad.core.values.sizes import computed
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import FileFormatError
 from tapegrad.program.graph.graph import Call, Graph, Value
@@ -122,7 +123,7 @@ class _Decoder:
         if kind == "dict":
             return {key: self(one) for key, one in content.items()}
         if kind == "slice":
-            return slice(*[self(one) for one in content])
+            return slice(*computed(_in_range, *[self(one) for one in content]))
         if kind == "body":
             graph = self._graph(content["graph"])
             return Body(graph, Layout(*[int(n) for n in content["layout"]]))
@@ -158,6 +159,16 @@ class _Decoder:
             calls.append(Call(PRIMITIVES[name], given, kept, made, *rest))
         outputs = tuple([values[number] for number in tree["outputs"]])
         return Graph(inputs, {}, constants, tuple(calls), outputs)
+
+
+def _in_range(start: Any, stop: Any, step: Any) -> tuple[Any, Any, Any]:
+    """Return the parts of a recorded slice, whose bounds are counted from the start of the axis.
+
+    A negative one comes from an axis that is shorter than the slice: `x[-8:]` of 5 elements.
+    """
+    if start is not None and start < 0:
+        start, stop = (0, stop) if step is None or step > 0 else (0, 0)
+    return start, None if stop is None else max(stop, 0), step
 
 
 def _plain(kind: str, content: Any) -> Any:

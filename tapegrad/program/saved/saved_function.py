@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
@@ -13,6 +14,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, FileFormatError, ShapeError, TapegradError
 from tapegrad.ops.creation import zeros
+from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
@@ -20,7 +22,13 @@ from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.encoding import Encoder
 from tapegrad.program.saved.extensions import decoded, made_extension
 from tapegrad.program.saved.running import SavedGraph
-from tapegrad.program.saved.sizes import MOST_SYMBOLS, NotGeneralError, general, trial_lengths
+from tapegrad.program.saved.sizes import (
+    MOST_SYMBOLS,
+    NotGeneralError,
+    general,
+    largest_bound,
+    trial_lengths,
+)
 
 _MOST_TRIALS = 40
 """So many combinations of lengths are tried for axes that only some lengths fit."""
@@ -114,7 +122,7 @@ def _encoded_function(
     symbols = symbols_of(specs, whose)
     order = sorted({symbol for row in symbols for symbol in row if isinstance(symbol, str)})
 
-    def recorded(lengths: tuple[int, ...]) -> Any:
+    def recorded(lengths: tuple[int, ...]) -> tuple[Any, int]:
         sizes = dict(zip(order, lengths))
         given = iter([[sizes.get(n, n) for n in row] for row in symbols])
         return _recorded(function, args, dict(kwargs), given, encoder, whose)
@@ -136,20 +144,32 @@ def _encoded_function(
 
 
 def for_all_lengths(
-    record: Callable[[tuple[int, ...]], Any], symbols: int, rows: Sequence[int]
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], symbols: int, rows: Sequence[int]
 ) -> Any:
     """Return the program for all lengths, from the first set of lengths that it can be called with.
 
     An axis may have to be a multiple of a number, or all elements make rows of one of `rows`.
+    `record` returns the program for some lengths and the largest bound of a slice in it.
     """
-    sets = [trial_lengths(symbols)]
+    ways: list[Any] = [{}]
     if symbols:
-        sets += [trial_lengths(symbols, are_round=True)]
-        sets += [trial_lengths(symbols, row=row) for row in rows]
-    for lengths in sets[:-1]:
+        ways += [{"are_round": True}, *[{"row": row} for row in rows]]
+    for way in ways[:-1]:
         with suppress(ShapeError):
-            return general([record(one) for one in lengths], lengths)
-    return general([record(one) for one in sets[-1]], sets[-1])
+            return _for_lengths(record, partial(trial_lengths, symbols, **way))
+    return _for_lengths(record, partial(trial_lengths, symbols, **ways[-1]))
+
+
+def _for_lengths(
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], chosen: Callable[..., Any]
+) -> Any:
+    lengths = chosen()
+    trees, limits = zip(*[record(one) for one in lengths])
+    limit = max(limits)
+    if any([min(one, default=limit + 1) <= limit for one in lengths]):
+        lengths = chosen(beyond=limit)  # shorter axes would not show where a slice ends
+        trees = tuple([record(one)[0] for one in lengths])
+    return general(trees, lengths)
 
 
 def symbols_of(specs: Sequence[TensorSpec], whose: str) -> list[list[Any]]:
@@ -199,13 +219,16 @@ def _as_text(one: Any) -> Any:
 
 def _recorded(
     function: Function, args: Any, kwargs: Any, shapes: Any, encoder: Encoder, whose: str
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], int]:
+    """Return a program for some shapes, and the largest bound of a slice in it."""
+
     def example(one: Any) -> Any:
         return zeros(next(shapes), one.dtype) if isinstance(one, TensorSpec) else one
 
     new_args, new_kwargs = nest.map_structure(example, (args, kwargs))
     with recording_alone():
-        call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
+        with must_be_recorded(f"{whose} cannot be saved"):
+            call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
         try:
             if call.graph.obstacle:
                 raise ArgumentError(f"{whose} cannot be saved: {call.graph.obstacle}")
@@ -216,7 +239,7 @@ def _recorded(
             if not any(isinstance(one, Variable) for one in nest.flatten(call._result)):
                 tree = encoder.graph(call.graph)
                 tree["result"] = encoder.structure(_numbered(call._result, whose))
-                return tree
+                return tree, largest_bound(call._recording.size_notes.operations)
         finally:
             call.let_go()
     leaves = nest.flatten((new_args, new_kwargs))

@@ -6,7 +6,7 @@ further recording checks them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 from math import prod
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.values.sizes import Noted, bounds
 from tapegrad.errors import FileFormatError, ShapeError
 
 MOST_SYMBOLS = 4
@@ -26,16 +27,33 @@ _FACTORS = ((1, 2, 5), (3, 5, 7), (7, 11, 2), (2, 4, 3))
 """Those for functions that make rows of a fixed length, as multiples of it and plain lengths."""
 
 
+_LARGEST_UNIT = 64
+MOST_BEYOND = 2**16
+
+
+def largest_bound(operations: Iterable[Noted]) -> int:
+    """Return the largest number that the user's code has given as a bound of a slice.
+
+    Slices of shorter axes end at the end of the axis instead: `x[:100]` of 67 elements has 67.
+
+    >>> largest_bound([Noted(bounds, (None, -8, None, 5), (0, 0, 1))])
+    8
+    """
+    given = [noted.operands[:2] for noted in operations if noted.function is bounds]
+    numbers = [abs(n) for pair in given for n in pair if isinstance(n, int)]
+    return max([n for n in numbers if n <= MOST_BEYOND], default=0)
+
+
 class NotGeneralError(Exception):
     """Recordings for other lengths differ in more than numbers."""
 
 
 def trial_lengths(
-    symbols: int, are_round: bool = False, row: int | None = None
+    symbols: int, are_round: bool = False, row: int | None = None, beyond: int = 0
 ) -> list[tuple[int, ...]]:
     """Return the lengths to record with; the last are for the check.
 
-    With `row`, the elements can be arranged in rows of this length.
+    With `row`, the elements can be arranged in rows of this length. All are larger than `beyond`.
 
     >>> trial_lengths(1), trial_lengths(1, row=784)
     ([(5,), (7,), (67,)], [(784,), (1568,), (3920,)])
@@ -43,6 +61,9 @@ def trial_lengths(
     if not symbols:
         return [()]
     chosen: tuple[tuple[int, ...], ...] = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
+    unit = _LARGEST_UNIT if are_round else 1
+    more = -(-beyond // unit) * unit
+    chosen = tuple([tuple([length + more for length in lengths]) for lengths in chosen])
     if row is not None:
         first, *others = _FACTORS[:symbols]
         chosen = (tuple(row * n for n in first), *others)

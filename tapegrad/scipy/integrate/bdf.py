@@ -50,7 +50,8 @@ def rescaling(order: int, factor: float) -> np.ndarray:
         products: np.ndarray = np.cumprod(matrix, axis=0)
         return products
 
-    return (basis(factor) @ basis(1.0)).T
+    matrix: np.ndarray = (basis(factor) @ basis(1.0)).T
+    return matrix
 
 
 class Differences:

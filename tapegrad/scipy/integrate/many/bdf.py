@@ -68,9 +68,9 @@ def _rescaling_polynomials() -> dict[tuple[int, int], list[float]]:
     found = {}
     for b in range(1, MOST_ORDER + 1):
         for a in range(1, b + 1):
-            total = np.zeros(b + 1)
+            total: np.ndarray = np.zeros(b + 1)
             for c in range(1, a + 1):
-                product = np.ones(1)
+                product: np.ndarray = np.ones(1)
                 for m in range(1, b + 1):
                     product = np.polymul(product, [-c / m, (m - 1) / m])
                 total += (-1) ** c * math.comb(a, c) * product
