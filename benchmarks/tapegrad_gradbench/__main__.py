@@ -38,7 +38,8 @@ def compare(
     suite: Suite, record: Record, name: str, given: argparse.Namespace, more: Sequence[str]
 ) -> int:
     """Run one evaluation with all tools in turn, several times; return 1 if ours failed."""
-    timed = [] if name == "hello" else ["--min-seconds", str(given.seconds)]
+    timed = ["--min-seconds", str(given.seconds), "--min-runs", str(given.runs)]
+    words = [*([] if name == "hello" else timed), *more]
     if not given.add:
         record["evaluations"].pop(name, None)
     ours = Run()
@@ -47,7 +48,7 @@ def compare(
         for tool in given.tools:
             if tool in left_out:
                 continue
-            run = suite.run(name, tool, [*timed, *more])
+            run = suite.run(name, tool, words)
             add(record, name, tool, run)
             if run.problem:
                 left_out.add(tool)
@@ -96,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--add", action="store_true", help="keep the times of earlier commands")
     found.add_argument("--rounds", type=int, default=2, help="how often each tool has its turn")
     found.add_argument("--seconds", type=float, default=1.0, help="for each workload and function")
+    found.add_argument("--runs", type=int, default=5, help="at least so many runs of each function")
     found.add_argument("--limit", type=float, default=120.0, help="seconds for one answer")
     found.add_argument("--cpu", type=int, default=0, help="the core that tools run on")
     found.add_argument("--remark", default="", help="what a reader of the record has to know")

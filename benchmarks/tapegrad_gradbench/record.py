@@ -53,6 +53,7 @@ def add(record: Record, evaluation: str, tool: str, run: Run) -> None:
         }
         cells = entry["times"].setdefault(workload, {}).setdefault(function, {})
         cells[tool] = merged(cells.get(tool), found)
+    entry["problems"].pop(tool, None)
     if run.problem:
         entry["problems"][tool] = run.problem[:200]
 

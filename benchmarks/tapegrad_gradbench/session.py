@@ -14,6 +14,8 @@ from threading import Timer
 from typing import Any
 
 OURS = "tapegrad"
+ASYNCHRONOUS = {"jax"}
+AWAITED = Path(__file__).with_name("awaited.py")
 
 
 @dataclass
@@ -56,20 +58,27 @@ class Suite:
             return [self.python(name), "-m", "tapegrad_gradbench.tool"]
         script = self.sources / "gradbench" / "tools" / name / "run.py"
         if script.exists():
-            return [self.python(name), str(script)]
+            first = [str(AWAITED)] if name in ASYNCHRONOUS else []
+            return [self.python(name), *first, str(script)]
         return [self.python("eval"), str(self.sources / "gradbench" / "cpp.py"), name]
 
+    def has_entry(self, tool: str, evaluation: str) -> bool:
+        """Whether a tool of the suite that is written in Python knows an evaluation."""
+        folder = self.sources / "gradbench" / "tools" / tool
+        return tool == OURS or not folder.exists() or (folder / f"{evaluation}.py").exists()
+
     def environment(self, *, is_tool: bool) -> dict[str, str]:
-        """Return the environment of a process; tools have one thread, and results are awaited."""
+        """Return the environment of a process; tools have one thread."""
         found = dict(os.environ)
         if is_tool:
             found |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-            found["JAX_CPU_ENABLE_ASYNC_DISPATCH"] = "0"
         paths = [str(self.sources), found.get("PYTHONPATH", "")]
         return found | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def run(self, evaluation: str, tool: str, arguments: Sequence[str] = ()) -> Run:
         """Run one evaluation with one tool."""
+        if not self.has_entry(tool, evaluation):
+            return Run(problem=NO_ENTRY)
         with tempfile.TemporaryFile("w+") as errors:
             asking = self._started(self.evaluation(evaluation, arguments), errors)
             answering = self._started(self.tool(tool), errors, is_tool=True)
@@ -103,6 +112,7 @@ class Suite:
         )
 
 
+NO_ENTRY = "The suite has no entry."
 LOST = "A process ended without an answer."
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +20,7 @@ import tapegrad as tg
 from tapegrad_gradbench import record
 from tapegrad_gradbench.evaluations import NAMES, descent, particle, saddle, tensor
 from tapegrad_gradbench.protocol import Entry, serve
-from tapegrad_gradbench.session import LOST, Suite
+from tapegrad_gradbench.session import AWAITED, LOST, NO_ENTRY, Suite
 from tapegrad_gradbench.tool import functions
 
 
@@ -390,6 +392,7 @@ def suite(tmp_path: Any) -> Suite:
         script = tmp_path / "python" / "gradbench" / "gradbench" / folder / "two" / "run.py"
         script.parent.mkdir(parents=True)
         script.write_text(text)
+        script.with_name("two.py").touch()
     return Suite(tmp_path, {"eval": sys.executable}, None, limit=0.5)
 
 
@@ -401,6 +404,10 @@ def test_a_session_keeps_times_and_judgements(suite: Suite) -> None:
     assert run.problem == "B f: no"
 
 
+def test_an_evaluation_that_a_tool_lacks_is_not_started(suite: Suite) -> None:
+    assert suite.run("one", "two").problem == NO_ENTRY
+
+
 @pytest.mark.parametrize(
     ("word", "problem"), [("exit", "gone"), ("sleep", "An answer took more than 0 s.")]
 )
@@ -409,6 +416,28 @@ def test_a_session_ends_with_its_tool(suite: Suite, word: str, problem: str) -> 
 
     assert run.times == {("a", "f"): [7]}
     assert run.problem in {problem, LOST} if word == "exit" else run.problem == problem
+
+
+def test_asynchronous_tools_wait_inside_their_time(tmp_path: Any) -> None:
+    """The launcher wraps what the suite times, and finds the modules beside the script."""
+    (tmp_path / "gradbench").mkdir()
+    wrap = "function = multiple_runs = lambda **options: lambda f: f(1)"
+    (tmp_path / "gradbench" / "wrap.py").write_text(wrap)
+    (tmp_path / "jax.py").write_text("block_until_ready = lambda x: x + 1")
+    folder = tmp_path / "tool"
+    folder.mkdir()
+    (folder / "one.py").write_text("from gradbench import wrap\nx = wrap.function()(lambda x: x)")
+    (folder / "run.py").write_text("import one\nprint(one.x)")
+
+    ended = subprocess.run(
+        [sys.executable, str(AWAITED), str(folder / "run.py")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout == "2\n"
 
 
 def test_records_keep_valid_times(tmp_path: Any, suite: Suite) -> None:

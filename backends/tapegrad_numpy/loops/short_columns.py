@@ -61,7 +61,7 @@ def _reads(space: Space) -> list[_Read] | None:
     rows, columns = space.sizes
     if columns > _MOST or rows < _FEWEST:
         return None
-    known = {
+    known: dict[tuple[int, ...], _Read] = {
         (0, 0): _Read.ONCE,
         (columns, 1): _Read.WHOLE,
         (0, 1): _Read.REPEATED,
