@@ -590,7 +590,8 @@ def test_the_variables_of_an_optimizer_are_a_list_and_can_be_called_as_in_older_
     x = tf.Variable([1.0, 2.0])
     optimizer = tf.optimizers.SGD(0.1, momentum=0.9)
     optimizer.apply_gradients([(tf.ones([2]), x)])
-    assert isinstance(optimizer.variables, list) and len(optimizer.variables) == 3
+    assert isinstance(optimizer.variables, list)
+    assert len(optimizer.variables) == 3
     assert all(a is b for a, b in zip(optimizer.variables(), optimizer.variables, strict=True))
     for layered in (tf.keras.optimizers.Adam(), tf.keras.optimizers.Nadam()):
         assert list(map(id, layered.variables())) == list(map(id, layered.variables))

@@ -57,9 +57,7 @@ def test_variables_that_objects_of_other_libraries_hold_are_found(tmp_path: Path
 
 
 def test_a_model_that_was_never_called_is_saved_with_its_variables_alone(tmp_path: Path) -> None:
-    with pytest.warns(
-        UserWarning, match="is saved without a function"
-    ):
+    with pytest.warns(UserWarning, match="is saved without a function"):
         tf.saved_model.save(Scaled(), tmp_path)
     loaded = tf.saved_model.load(tmp_path)
     assert float(loaded.scale) == 3.0
