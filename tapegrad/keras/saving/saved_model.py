@@ -17,6 +17,7 @@ from secrets import token_hex
 from types import MethodType
 from typing import Any
 
+from tapegrad.autodiff.arguments import variable_in
 from tapegrad.core.call_site import level_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
@@ -65,7 +66,7 @@ def write_saved_model(
             for name, (function, specs) in endpoints.items()
         }
     signed = _encoded_signatures(obj, signatures, functions, encoder, whose)
-    own = {variable.number for variable in obj.variables}
+    own = {variable_in(variable).number for variable in obj.variables}
     named = {n: v for n, v in named.items() if v.number in own or n in encoder.used}
     found = {
         **FORMAT,
@@ -160,14 +161,14 @@ def _functions(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str, 
 def call_of_model(obj: Any) -> tuple[Function, tuple[Any, ...]] | None:
     """Return the function and the specs of the inference of a Keras model, None for others.
 
-    A model that has never been called has no shapes, and is saved without the function.
+    A model that has never been called knows no shapes, and is saved without the function.
     """
     if not hasattr(type(obj), "get_compile_config"):
         return None
     if not getattr(obj, "inputs", None) and obj.__dict__.get("_called_with") is None:
         warnings.warn(
-            f"Model {obj.name!r} is saved without a function, because it has never been called. "
-            "Call it on a batch first.",
+            f"Model {obj.name!r} is saved without a function, because the shapes of its inputs are "
+            "not known. Call it on a batch first.",
             stacklevel=level_outside(),
         )
         return None
@@ -187,7 +188,9 @@ def specs_of_model(model: Any) -> tuple[Any, ...]:
     """Return the specs of the inputs of a model that was built."""
     called = model.__dict__.get("_called_with")
     if getattr(model, "inputs", None):
-        given: tuple[Any, ...] = (model.input,)
+        flat = model.inputs[0] if len(model.inputs) == 1 else model.inputs
+        # Keras' Sequential has no `input` before it is part of another model.
+        given: tuple[Any, ...] = (getattr(model, "input", flat),)
     elif called is not None:
         given = tuple(called()[0])
     else:

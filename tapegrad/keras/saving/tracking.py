@@ -9,6 +9,7 @@ from functools import partial
 from operator import setitem
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from tapegrad.autodiff.arguments import variable_in
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.random.generator import Generator
@@ -137,7 +138,7 @@ class Matcher:
 
 def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
     """Record a value and return its children."""
-    name, value = found.name, found.value
+    name, value = found.name, variable_in(found.value)
     if isinstance(value, Variable):
         _add(name, value, tracked.variables)
     elif isinstance(value, Generator):
