@@ -8,7 +8,7 @@ through to the general code.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tapegrad.core.backend.capabilities import BindableKernel
@@ -226,7 +226,13 @@ def saver(primitive: Primitive, followed: tuple[bool, ...]) -> Any:
     if not any(rule is not None and rule.reads for rule in wanted):
         return tuple(None if rule is None else () for rule in wanted)
     parts = ["None" if rule is None else source_of(rule.reads, "ab", "y") for rule in wanted]
-    return eval(f"lambda a, b, y: ({', '.join(parts)},)")
+    return _compiled(f"lambda a, b, y: ({', '.join(parts)},)")
+
+
+@cache
+def _compiled(text: str) -> Any:
+    """Return a function; most primitives save the same values."""
+    return eval(text)
 
 
 Primitive.make_fast = staticmethod(one_operand)
