@@ -4,8 +4,9 @@
     python ci/ecosystem_page.py --check    # fail if it differs from the records
 
 The records are `ci/programs.json` (its counts are entered by hand after a run, because the programs
-are not in the tree), `ci/keras-suite.json` and `ci/keras-exclusions.json` (`ci/keras_suite.py`) and
-`ci/keras-applications.json` (`ci/keras_applications.py`).
+are not in the tree), `ci/keras-suite.json` and `ci/keras-exclusions.json` (`ci/keras_suite.py`),
+`ci/keras-applications.json` (`ci/keras_applications.py`) and those that `ci/ecosystem_suites.py`
+and `ci/ecosystem_gradbench.py` name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(1, str(ROOT / "ci"))
 
+from ecosystem_gradbench import gradbench_section  # noqa: E402  # found by the line above
 from ecosystem_suites import array_api_section  # noqa: E402  # found by the line above
 
 PAGE = ROOT / "docs" / "ecosystem.md"
@@ -142,6 +144,7 @@ def page() -> str:
     parts = [HEAD.rstrip(), programs_section(programs), suite_section(suite, groups)]
     parts.append(applications_section(applications))
     parts.append(array_api_section(ROOT, table))
+    parts.append(gradbench_section(ROOT, table))
     return "\n\n".join(parts) + "\n"
 
 

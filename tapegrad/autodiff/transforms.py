@@ -128,10 +128,14 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 
 
 def jacobian(
-    f: Function, argnums: int = 0, mode: str | None = None, chunk_size: int | None = None
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    mode: str | None = None,
+    chunk_size: int | None = None,
 ) -> Function:
     """Return the function that computes the Jacobian, shape output.shape + input.shape.
 
+    With several `argnums`, or an argument that is a structure, there is one Jacobian per tensor.
     `mode` is "reverse" (one row per output element), "forward" (one column per input element), or
     None for the one that needs fewer.
 
@@ -141,36 +145,43 @@ def jacobian(
     """
     check_choice("mode", mode, ("forward", "reverse", None))
     check_function(f, "jacobian")
+    check_wholes("argnums", argnums, "jacobian")
     check_chunk(chunk_size)
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        fixed, source = _inputs(args, argnums)
-        given = args[argnums]
+        fixed, sources = _inputs(args, argnums)
+        given = _chosen(args, argnums)
+
+        def forward() -> Any:
+            columns = [
+                _forward_jacobian(f, fixed, kwargs, source, chunk_size)
+                for source in _floating(sources, f)
+            ]
+            return as_given(nest.pack_sequence_as(sources, columns), given)
+
         if mode == "forward":
-            return as_given(_forward_jacobian(f, fixed, kwargs, source, chunk_size), given)
+            return forward()
         with TransformTape(watch_accessed_variables=False) as tape:
-            tape.watch(_floating(source, f))
-            value = f(*_apart(fixed, source), **kwargs)
-        if mode is None and _forward_pays(value, source):
-            return as_given(_forward_jacobian(f, fixed, kwargs, source, chunk_size), given)
-        return as_given(tape.jacobian(value, source, _ZERO, chunk_size=chunk_size), given)
+            tape.watch(_floating(sources, f))
+            value = f(*_apart(fixed, sources), **kwargs)
+        if mode is None and _forward_pays(value, sources):
+            return forward()
+        return as_given(tape.jacobian(value, sources, _ZERO, chunk_size=chunk_size), given)
 
     return evaluate
 
 
-def _forward_pays(value: Any, source: Any) -> bool:
+def _forward_pays(value: Any, sources: Any) -> bool:
     """Whether forward mode saves more than it costs to run the function again."""
-    is_one_tensor = isinstance(value, Tensor | Batched) and not nest.is_nested(source)
-    return is_one_tensor and bool(value.size > 4 * source.size)
+    is_one_tensor = isinstance(value, Tensor | Batched)
+    return is_one_tensor and value.size > 4 * sum(source.size for source in nest.flatten(sources))
 
 
 def _forward_jacobian(
     f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], source: Any, chunk: int | None
 ) -> Any:
-    """Compute all columns by one batched tangent, in chunks that limit the memory."""
-    if nest.is_nested(source):
-        raise ArgumentTypeError("Forward-mode jacobian takes one tensor. Use mode='reverse'.")
+    """Compute all columns of a tensor by one batched tangent, in chunks that limit the memory."""
     inside, levels = unwrap(source.shared_value() if isinstance(source, Variable) else source)
     step = chunk or max(1, CHUNK_BYTES // max(1, inside.nbytes))
     columns, value, own = [], None, levels

@@ -25,6 +25,9 @@ SILENCE = 7.0
 JOINING = 120.0
 """Seconds within which all processes must have connected."""
 
+ENDING = 60.0
+"""Seconds that processes have to end after the last one has said that it does."""
+
 REMEMBERED = 4096
 """How many of the last collective calls are compared."""
 
@@ -65,6 +68,8 @@ class Hub:
         self._opened = time.monotonic()
         self._first = 0.0
         """When the first process has connected."""
+        self.connections = 0
+        """How many connections are open; that of an MPI library is until its process has ended."""
 
     def start(self, host: str, port: int = 0) -> int:
         """Listen in a thread, and return the port."""
@@ -80,6 +85,7 @@ class Hub:
         return not self._members and time.monotonic() - self._opened > JOINING
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             line = await reader.readline()
             if line.startswith(b"cmd="):
@@ -89,6 +95,7 @@ class Hub:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # a process that was killed; the end of its connection is noticed below
         finally:
+            self.connections -= 1
             writer.close()
 
     async def _serve(
@@ -252,7 +259,12 @@ def _main(size: int, port: int) -> None:
     while not hub.everyone_left.wait(0.5) and hub.failure is None:
         if hub.is_deserted():
             return
-    time.sleep(2 * SILENCE if hub.failure else 1.0)  # until all have read the last message
+    if hub.failure:
+        time.sleep(2 * SILENCE)  # until all have read the last message
+    # MPICH crashes if the hub does not answer the message that it sends when a process ends.
+    until = time.monotonic() + ENDING
+    while hub.connections and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

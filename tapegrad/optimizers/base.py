@@ -42,6 +42,13 @@ from tapegrad.optimizers.update_rule import Rule, Scalars
 from tapegrad.optimizers.updates import average_update, count_update, decay_update
 
 
+class Variables(list[Variable]):
+    """A list of variables; the call of older versions of Keras, `variables()`, returns it, too."""
+
+    def __call__(self) -> Variables:
+        return self
+
+
 class Optimizer(Observed):
     """Base class of optimizers. A subclass defines `slots` and either `rule` or `update`.
 
@@ -129,11 +136,11 @@ class Optimizer(Observed):
     lr = learning_rate
 
     @property
-    def variables(self) -> list[Variable]:
+    def variables(self) -> Variables:
         """All state to save: the step count, the learning rate, slots and averages."""
         slots = [slot for slots in self._slots.values() for slot in slots]
         averages = [self._averages[number] for number in self._known if number in self._averages]
-        return [self.iterations, self._rate, *slots, *averages]
+        return Variables([self.iterations, self._rate, *slots, *averages])
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Create the slots of the given variables now instead of at the first step."""

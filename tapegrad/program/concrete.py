@@ -15,7 +15,7 @@ from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.creation import zeros
-from tapegrad.program.autograph.recording import RunEagerly
+from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.inspect.graph_view import FunctionDefinition, FunctionGraph
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
@@ -105,10 +105,8 @@ class ConcreteFunction:
         given = self._bound.args, self._bound.kwargs
         args, kwargs = nest.map_structure(lambda one: _example(one, length), given)
         with recording_alone():
-            try:
+            with must_be_recorded(f"{self.__name__!r} has no graph"):
                 call = function._recorded_call(flatten_call(args, kwargs), args, kwargs)
-            except RunEagerly as error:
-                raise ArgumentError(f"{self.__name__!r} has no graph: {error.reason}") from error
             try:
                 yield call
             finally:
@@ -195,6 +193,17 @@ class ConcreteFunction:
             if name in self._bound.arguments
         ]
         return inspect.Signature(parameters, return_annotation=self.structured_outputs)
+
+    @property
+    def inference_fn(self) -> ConcreteFunction:
+        """This function: there is no other form of it for calls without gradients.
+
+        >>> import tapegrad
+        >>> add = tapegrad.function(lambda x: x + 1.0)
+        >>> float(add.get_concrete_function(TensorSpec([])).inference_fn(tapegrad.constant(1.0)))
+        2.0
+        """
+        return self
 
     @property
     def function_def(self) -> FunctionDefinition:

@@ -584,3 +584,13 @@ def test_a_gradient_on_another_device_is_refused(strict_device):
 
     with pytest.raises(ValueError, match=r"'v:0' must be on its device 'cpu'. Got 'strict:0'"):
         tf.optimizers.SGD().apply_gradients([(g, v)])
+
+
+def test_the_variables_of_an_optimizer_are_a_list_and_can_be_called_as_in_older_versions():
+    x = tf.Variable([1.0, 2.0])
+    optimizer = tf.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.apply_gradients([(tf.ones([2]), x)])
+    assert isinstance(optimizer.variables, list) and len(optimizer.variables) == 3
+    assert all(a is b for a, b in zip(optimizer.variables(), optimizer.variables, strict=True))
+    for layered in (tf.keras.optimizers.Adam(), tf.keras.optimizers.Nadam()):
+        assert list(map(id, layered.variables())) == list(map(id, layered.variables))

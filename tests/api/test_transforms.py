@@ -188,13 +188,37 @@ def test_the_mode_that_is_chosen_does_not_change_the_result(size_in, size_out):
     assert tf.jacobian(lambda x: tf.linalg.matvec(w, x))(x).numpy().tolist() == w.numpy().tolist()
 
 
-def test_jacobian_by_a_structure_in_reverse_mode():
-    jacobian = tf.jacobian(lambda p: p["a"] * p["b"])(
+@pytest.mark.parametrize("mode", ["forward", "reverse", None])
+def test_jacobian_by_a_structure(mode):
+    jacobian = tf.jacobian(lambda p: p["a"] * p["b"], mode=mode)(
         {"a": tf.constant([1.0, 2.0]), "b": tf.constant(3.0)}
     )
 
     assert jacobian["a"].numpy().tolist() == [[3.0, 0.0], [0.0, 3.0]]
     assert jacobian["b"].numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", None])
+def test_jacobian_by_several_arguments(mode):
+    f = lambda a, scale, b: scale * a * tf.reduce_sum(b)  # noqa: E731
+    jacobian = tf.jacobian(f, argnums=(2, 0), mode=mode)
+
+    by_b, by_a = jacobian(tf.constant([1.0, 2.0]), 2.0, np.array([3.0], "float32"))
+
+    assert isinstance(by_b, np.ndarray)
+    assert by_b.tolist() == [[2.0], [4.0]]
+    assert by_a.numpy().tolist() == [[6.0, 0.0], [0.0, 6.0]]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_jacobian_by_several_arguments_of_each_example(mode):
+    jacobian = tf.jacobian(lambda a, b: a * a * b, argnums=(0, 1), mode=mode)
+    a, b = tf.constant([[1.0, 2.0]]), tf.constant([3.0])
+
+    by_a, by_b = tf.vmap(jacobian)(a, b)
+
+    assert by_a.numpy().tolist() == [[[6.0, 0.0], [0.0, 12.0]]]
+    assert by_b.numpy().tolist() == [[1.0, 4.0]]
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])

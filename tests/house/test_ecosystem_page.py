@@ -55,3 +55,30 @@ def test_programs_are_counted_by_outcome(script: ModuleType) -> None:
     assert "| guides | 3 | 0 |" in text
     assert "| all | 4 | 2 |" in text
     assert "| a name | 2 |" in text
+
+
+def test_evaluations_of_gradbench_are_summed_up(script: ModuleType) -> None:
+    section = imported("ci/ecosystem_gradbench.py")
+    cells = {"tapegrad": {"best_ms": 2.0, "mean_ms": 4.0}, "jax": {"best_ms": 1.0, "mean_ms": 8.0}}
+    lse = {"times": {"n=1": {"primal": cells, "gradient": cells}}, "arguments": ["-n", "1"]}
+    det = {"times": {"5": {"gradient": {"tapegrad": cells["tapegrad"]}}}}
+    record = {
+        "machine": {"cpu": "A", "cores": 2},
+        "date": "2026-01-02",
+        "suite": "abc",
+        "versions": {"tapegrad": "1", "jax": "2"},
+        "remark": "Busy.",
+        "evaluations": {
+            "lse": {**lse, "problems": {}},
+            "det": {**det, "problems": {"jax": "The suite has no entry."}},
+        },
+    }
+
+    text = section.machine_section(record, script.table)
+
+    assert "2 of 12 evaluations" in text
+    assert "| `lse` | 1 | 2 | 4 | 0.5 | 0.5 | 2 |" in text
+    assert "| `det` | 1 | 2 | 2 |  |  |  |" in text
+    assert "- JAX: `det`. The suite has no entry." in text
+    assert "- Workloads that were chosen: `lse -n 1`." in text
+    assert "| `lse` | n=1 | gradient | JAX | 0.50 |" in text

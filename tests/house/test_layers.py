@@ -30,7 +30,14 @@ LAYERS: Sequence[Sequence[str]] = (
 # Whatever is not named above is a face (math, nn, keras, testing, ...): it stands below all of them
 # and above nothing but the package root, the programs that use it, and the command line, which
 # starts these. Imports inside functions obey the same order.
-LAST = ("tapegrad", "tapegrad_bench", "tapegrad_zoo", "tapegrad.cli", "tapegrad.__main__")
+LAST = (
+    "tapegrad",
+    "tapegrad_bench",
+    "tapegrad_gradbench",
+    "tapegrad_zoo",
+    "tapegrad.cli",
+    "tapegrad.__main__",
+)
 
 # The same inside core, where every module is named.
 CORE: Sequence[Sequence[str]] = (
@@ -99,7 +106,7 @@ CORE: Sequence[Sequence[str]] = (
 CORE_PACKAGES = {"backend", "files", "primitive", "trace", "values"}
 
 # Packages in the tree that use the public API, and so may import any module of it.
-USERS = {"tapegrad_bench", "tapegrad_zoo"}
+USERS = {"tapegrad_bench", "tapegrad_gradbench", "tapegrad_zoo"}
 
 # Faces that never import each other: shared code lives below both.
 UNRELATED_FACES = (("tapegrad.numpy", "tapegrad.scipy"),)

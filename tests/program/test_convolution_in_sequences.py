@@ -10,6 +10,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad_numpy.loops import compiler
+from tapegrad_numpy.sequences import direct_convolution
 from tests.program.native_calls import run_native, sequences_of
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
@@ -29,6 +30,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
     "three axes": (
         (2, 4, 5, 6, 2), (2, 3, 2, 2, 3), (2, 1, 2), ((0, 0), (1, 1), (0, 1)), (1, 1, 1), 1
     ),
+    "many channels": ((2, 6, 9, 3), (3, 3, 3, 70), (1, 2), ((1, 1), (0, 1)), (1, 1), 1),
     "several tiles": ((3, 40, 37, 16), (5, 5, 16, 2), (1, 1), ((2, 2), (2, 2)), (1, 1), 1),
 }  # fmt: skip
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -97,6 +99,15 @@ def test_convolutions_and_their_transposes(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", ["padded", "groups", "pointwise", "several tiles"])
 def test_bfloat16_is_rounded_once(name: str) -> None:
     check(name, tf.bfloat16.as_numpy_dtype, 2.0**-8)
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_both_ways_are_used_on_all_machines(
+    is_direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct_convolution, "is_direct", lambda *_: is_direct)
+    for name in ("strides", "far outside", "three axes"):
+        check(name, np.dtype("float32"), TOLERANCE["float32"])
 
 
 def test_depthwise_and_mixed_calls_are_left_to_others() -> None:

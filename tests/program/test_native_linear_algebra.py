@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.ops.linalg.determinants import adjugate_p
 from tapegrad_numpy.loops import compiler
 from tapegrad_numpy.sequences.lapack import LETTERS, lapack
 from tests.program.native_calls import check_native, items_of, run_native
@@ -234,6 +235,23 @@ def test_adjugates(n: int, dtype: str) -> None:
     singular = np.arange(9.0).reshape(3, 3)
     cofactors = np.array([[-3.0, 6.0, -3.0], [6.0, -12.0, 6.0], [-3.0, 6.0, -3.0]])
     check_native("adjugate", [singular], {}, cofactors)
+
+
+@pytest.mark.parametrize("dtype", LETTERS)
+def test_adjugates_of_larger_matrices_that_may_be_singular(dtype: str) -> None:
+    a = numbers((5, 6, 6), dtype)
+    a[1, 2] = a[1, 3]
+    a[2] = 0
+    a[3, :, 0] *= 1e-7
+    found = adjugate_p.kernel(np.ndarray)(a)
+    assert found.shape == a.shape
+    assert found.dtype == a.dtype
+    for one, adjugate in zip(a.astype(complex), found, strict=True):
+        minors = [[np.delete(np.delete(one, i, 0), j, 1) for i in range(6)] for j in range(6)]
+        signs = (-1.0) ** np.add.outer(np.arange(6), np.arange(6))
+        expected = signs * np.linalg.det(np.array(minors))
+        tolerance = 1e-5 if a.itemsize // (1 + (a.dtype.kind == "c")) == 4 else 1e-11
+        np.testing.assert_allclose(adjugate, expected, atol=tolerance * np.abs(expected).max())
 
 
 def test_the_gradient_of_determinants_of_small_matrices_is_one_sequence() -> None:

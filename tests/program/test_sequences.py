@@ -63,7 +63,14 @@ def test_products_with_a_small_transposed_matrix(
 
 
 @pytest.mark.parametrize(
-    "shapes", [((5, 2, 3), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((3, 4), (5, 4, 2))]
+    "shapes",
+    [
+        ((5, 2, 3), (5, 3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((3, 4), (5, 4, 2)),
+        ((6, 5, 1, 3), (6, 1, 3, 4)),
+        ((5, 2, 3), (1, 3, 1)),
+    ],
 )
 def test_stacks_of_products_broadcast(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     a, b = (RNG.standard_normal(shape) for shape in shapes)

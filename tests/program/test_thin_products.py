@@ -106,3 +106,10 @@ def test_products_of_small_matrices_with_vectors_stay() -> None:
     graph = recorded(lambda a, x: (tf.linalg.matvec(a, x),), (draw(9, 6), draw(6)))
 
     assert count(with_elementwise_products(graph, with_vectors=True), "matvec") == 1
+
+
+def test_libraries_multiply_vectors_where_no_graph_is_launched() -> None:
+    step = tf.function(lambda a, x: tf.tanh(tf.linalg.matvec(a, x)))
+    given = tf.constant(draw(80, 60)), tf.constant(draw(60))
+    step(*given)
+    assert "matvec" in str(step.program(*given))

@@ -22,9 +22,10 @@ from tapegrad_numpy.loops.folding import folded
 from tapegrad_numpy.loops.libraries import Address, load, parts_of_loop
 from tapegrad_numpy.loops.lone_functions import lone_function
 from tapegrad_numpy.loops.runtime import PARTIAL_RESULTS, runtime_text
+from tapegrad_numpy.loops.short_columns import write_short_columns
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
-from tapegrad_numpy.loops.stages import write_stages
+from tapegrad_numpy.loops.stages import with_short_rows, write_stages
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
 
 _WORTH_A_PROCESS = 3
@@ -61,8 +62,10 @@ def _written(loop: Loop, is_program: bool = False) -> Kernel | None:
     loop = folded(loop)
     combines = any(output.combine for output in loop.outputs)
     write = write_stages if loop.stages else write_combining if combines else write_plain
+    short = with_short_rows if combines else write_short_columns
     try:
-        return write(loop)._replace(flushes=flushes(loop, is_program))
+        kernel = (None if loop.stages else short(loop)) or write(loop)
+        return kernel._replace(flushes=flushes(loop, is_program))
     except UntraceableError:
         return None
 

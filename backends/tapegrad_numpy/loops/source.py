@@ -340,10 +340,13 @@ class Writer:
         """The addresses of this row in the outputs that store every element."""
         lines, first = [], len(self.loop.inputs)
         for k in self.stored():
-            target = storage(self.loop.outputs[k].dtype)
-            place = self._place(self.space.whole)
+            target, place = self.output_type(k), self._place(self.space.whole)
             lines.append(f"{target} *q{k} = ({target} *)data[{first + k}] + {place};")
         return lines
+
+    def output_type(self, k: int) -> str:
+        """The C type of the elements of an output in memory."""
+        return storage(self.loop.outputs[k].dtype)
 
     def stored(self) -> list[int]:
         """The outputs that store every element."""

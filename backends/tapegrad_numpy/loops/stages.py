@@ -6,17 +6,18 @@ The passes are planned in row_passes.py. Many short rows are in short_rows.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
-from tapegrad.core.trace.expression import UntraceableError
-from tapegrad.core.trace.loop import Loop
+from tapegrad.core.trace.expression import UntraceableError, array_input
+from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import storage, stored
-from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan
-from tapegrad_numpy.loops.short_rows import has_short_rows, write_short_rows
+from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan, is_heavy, names_in
+from tapegrad_numpy.loops.short_rows import LENGTH, has_short_rows, write_short_rows
 from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds
 
 KEPT_ELEMENTS = 4096
@@ -25,6 +26,8 @@ KEPT_ELEMENTS = 4096
 Values of longer rows are kept where other loops have their partial results, per task.
 """
 _SIZES = {storage(np.dtype(name)): np.dtype(name).itemsize for name in LOOP_DTYPES - {"bfloat16"}}
+_TOGETHER = 64
+"""The rows whose last statements are computed together."""
 _SLOT = 16
 """The size of a partial result in bytes."""
 
@@ -44,6 +47,25 @@ def write_stages(loop: Loop) -> Kernel:
     return Kernel("\n".join(text), frozenset(writer.functions), tuple(writer.numbers), slots)
 
 
+def with_short_rows(loop: Loop) -> Kernel | None:
+    """Return the kernel of a loop that reduces many short rows, None for others.
+
+    Vectors along such a row would be shorter than those of the processor, so the reductions become
+    stages, and rows are processed together.
+    """
+    last = len(loop.shape) - 1
+    if loop.stages or loop.axes != (last,) or loop.shape[last] > LENGTH or 0 in loop.shape:
+        return None
+    stages = [output for output in loop.outputs if output.combine is not None]
+    results = iter([array_input(len(loop.inputs) + k, one.dtype) for k, one in enumerate(stages)])
+    outputs = [
+        output if output.combine is None else LoopOutput(next(results), output.shape, axes=(last,))
+        for output in loop.outputs
+    ]
+    staged = replace(loop, stages=tuple(stages), outputs=tuple(outputs))
+    return write_stages(staged) if has_short_rows(Writer(staged)) else None
+
+
 class _LongRows:
     """Writes passes along each row."""
 
@@ -58,6 +80,8 @@ class _LongRows:
         self.plan = Plan(writer, levels, CONSTANT)
         self.slots = 0
         """The number of partial results per task that hold kept values."""
+        self.is_late = any(map(is_heavy, self._row_statements(len(self.plan.passes))))
+        """Whether the last statements per row are vectorised, which takes a loop over some rows."""
 
     def text(self) -> list[str]:
         """The functions that finish stages, and `work`."""
@@ -73,15 +97,18 @@ class _LongRows:
             *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
             *kept,
             *writer.once(),
-            "for (; row < last; ++row) {",
+            *self._over_rows(),
             *writer.indices(writer.space.kept_outer, "row"),
             *writer.addresses(self._inputs(plan.values, is_step=False)),
             *([] if self.outer else writer.targets()),
         ]
         for number, one in enumerate(plan.passes):
             lines += [*self._row_statements(number), *self._pass(one)]
-        lines += self._row_statements(len(plan.passes))
-        lines += [*self._row_results(), "}\n}"]
+        if self.is_late:
+            lines += self._late_rows()
+        else:
+            lines += [*self._row_statements(len(plan.passes)), *self._row_results("row")]
+        lines.append("}\n}")
         if self.slots:  # they are not partial results, so there is nothing to do with them
             lines.append("static void close_KEY(char **data, const int64_t *z, const Slot *s) {}")
         return lines
@@ -117,14 +144,55 @@ class _LongRows:
                 found += [i] if of_step == is_step else []
         return found
 
-    def _row_results(self) -> list[str]:
+    def _over_rows(self) -> list[str]:
+        """The beginning of the loop over rows, which runs over some at a time if one is late."""
+        if not self.is_late:
+            return ["for (; row < last; ++row) {"]
+        return [
+            *[f"{kind} late_{name}[{_TOGETHER}];" for name, kind in self._late_names().items()],
+            f"for (int64_t start = row; start < last; start += {_TOGETHER}) {{",
+            f"const int64_t until = start + {_TOGETHER} < last ? start + {_TOGETHER} : last;",
+            "for (row = start; row < until; ++row) {",
+        ]
+
+    def _late_names(self) -> dict[str, str]:
+        """The values of a row that its last statements and results read, and their types."""
+        plan, writer = self.plan, self.writer
+        own = plan.of_rows(len(plan.passes))
+        texts = [v for v, output in zip(plan.output_values, writer.loop.outputs) if output.axes]
+        reads = [read for name in own for read in plan.values[name].reads] + names_in(texts)
+        types = {}
+        for name in sorted({*reads} - {*own}):
+            number, is_input = int(name[1:]), name[0] == "x"
+            if is_input and number < len(writer.levels):
+                if writer.levels[number]:
+                    types[name] = writer.held_type(number)
+            elif plan.values[name].line not in writer.formula.once:
+                types[name] = plan.values[name].type
+        return types
+
+    def _late_rows(self) -> list[str]:
+        """Compute the last statements of some rows, and store their results."""
+        names = self._late_names()
+        return [
+            *[f"late_{name}[row - start] = {name};" for name in names],
+            "}",
+            "#pragma omp simd",
+            "for (int64_t r = start; r < until; ++r) {",
+            *[f"const {kind} {name} = late_{name}[r - start];" for name, kind in names.items()],
+            *self._row_statements(len(self.plan.passes)),
+            *self._row_results("r"),
+            "}",
+        ]
+
+    def _row_results(self, row: str) -> list[str]:
         """Stores of the outputs that have one value per row."""
         lines = []
         for k, output in enumerate(self.writer.loop.outputs):
             if output.axes:
                 target, place = storage(output.dtype), len(self.writer.loop.inputs) + k
                 value = stored(output.dtype, self.plan.output_values[k])
-                lines.append(f"(({target} *)data[{place}])[row] = {value};")
+                lines.append(f"(({target} *)data[{place}])[{row}] = {value};")
         return lines
 
     def _pass(self, one: Pass) -> list[str]:

@@ -13,7 +13,9 @@ from string import Template
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.vector_maths import functions_text
+from tapegrad_numpy.sequences import direct_convolution
 from tapegrad_numpy.sequences.blas import blas, whole_text
 from tapegrad_numpy.sequences.functions import Functions, Made, Writer, are_contiguous
 from tapegrad_numpy.sequences.windows import AXES, axes_numbers
@@ -212,7 +214,16 @@ def _text() -> str:
     return "".join(parts)
 
 
+def _direct_text() -> str:
+    operations = f"enum {{ OPERATIONS_PER_ELEMENT = {_OPERATIONS_PER_ELEMENT} }};\n"
+    parts = [functions_text(()), AXES, _GEOMETRY, operations, direct_convolution.COMMON]
+    for name, (kind, wide) in _TYPES.items():
+        parts.append(direct_convolution.TEXT.substitute(N=name, T=kind, W=wide))
+    return "".join(parts)
+
+
 FUNCTIONS = Functions(_text)
+DIRECT = Functions(_direct_text)
 
 
 def _convolution(name: str) -> Writer:
@@ -231,10 +242,14 @@ def _convolution(name: str) -> Writer:
             return None
         width, wide = prod(w.shape[:-1]), 8 if dtype.name == "float64" else 4
         windows = prod(y.shape[:-1])
+        work = windows * width * y.shape[-1] // groups // _OPERATIONS_PER_ELEMENT
+        columns = x.shape[-1] if name == "conv_input_gradient" else y.shape[-1]
+        if groups == 1 and direct_convolution.is_direct(name, w, columns, axes, wide):
+            given_sizes = (team(), x.shape[0], x.shape[-1], y.shape[-1], *axes)
+            return DIRECT.step(f"direct_{name}_{dtype.name}", (0, 1, 2), given_sizes, work)
         tile = min(windows, max(_FEWEST, _TILE_BYTES // (width * wide)))
         sizes = (x.shape[0], x.shape[-1], y.shape[-1], groups, tile)
         numbers = (library.gemm[wide], *sizes, *axes)
-        work = windows * width * y.shape[-1] // groups // _OPERATIONS_PER_ELEMENT
         return FUNCTIONS.step(f"{name}_{dtype.name}", (0, 1, 2), numbers, work)
 
     return write

@@ -52,18 +52,21 @@ def _matrix_vector(
 def _product(library: Blas, a: Form, b: Form, stack: Axes, c: Layout) -> Made:
     (is_a, rows, deep, la), (is_b, _, columns, lb) = a, b
     itemsize = c.dtype.itemsize
+    if rows == 1 and is_a and la == 1:  # one row lies in memory like its transpose
+        is_a, la = False, deep
+    while stack and not is_a and stack[-1][2] == 0 and stack[-1][1] == la * rows * itemsize:
+        # One matrix for all: the rows of the stack are the rows of one product.
+        rows, stack = rows * stack[-1][0], stack[:-1]
     if columns == 1:
         step = 1 if is_b else lb
-        return _vector_product(library, a, step, stack, (0, 1, 2), itemsize)
+        matrix = (is_a, rows, deep, la)
+        return _vector_product(library, matrix, step, stack, (0, 1, 2), itemsize)
     if rows == 1:
         # x B is the transpose of B times x.
         turned = (not is_b, columns, deep, lb)
         step = la if is_a else 1
         swapped: Axes = [(size, two, one, three) for size, one, two, three in stack]
         return _vector_product(library, turned, step, swapped, (1, 0, 2), itemsize)
-    if len(stack) == 1 and not is_a and stack[0][2] == 0 and stack[0][1] == la * rows * itemsize:
-        # One matrix for all: the rows of the stack are the rows of one product.
-        rows, stack = rows * stack[0][0], []
     head = (
         library.gemm[itemsize], library.integer, itemsize, int(is_a), int(is_b),
         rows, columns, deep, la, lb, columns,

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from tapegrad.compat.horovod.exchange import Average, Compression, Sum
+from tapegrad.core.argument_checks import check_count
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.core.world import current_world
@@ -78,8 +79,13 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     gradient_predivide_factor: float = 1.0,
     op: Any = Average,
     num_groups: int = 0,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
 ) -> Any:
     """Let an optimizer average gradients over all processes before each step, and return it.
+
+    The gradients of `backward_passes_per_step` calls are added, or averaged with
+    `average_aggregated_gradients`, before they change the weights. Each call communicates.
 
     >>> import tapegrad
     >>> optimizer = DistributedOptimizer(tapegrad.keras.optimizers.SGD(0.5))
@@ -89,17 +95,34 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     0.5
     """
     kind: Any = type(optimizer)
-    optimizer.__class__ = _averaging(kind, compression, _checked_op(op))
+    check_count("backward_passes_per_step", backward_passes_per_step, least=1)
+    factor = 1
+    if backward_passes_per_step > 1:
+        _accumulate(optimizer, int(backward_passes_per_step))
+        factor = 1 if average_aggregated_gradients else int(backward_passes_per_step)
+    optimizer.__class__ = _averaging(kind, compression, _checked_op(op), factor)
     return optimizer
 
 
+def _accumulate(optimizer: Any, steps: int) -> None:
+    """Let an optimizer, which has not been used yet, average the gradients of several calls."""
+    if not hasattr(optimizer, "gradient_accumulation_steps") or optimizer.built:
+        raise ArgumentError(
+            "backward_passes_per_step needs an optimizer of tapegrad.keras that has not been used. "
+            f"Got {type(optimizer).__name__}."
+        )
+    optimizer.gradient_accumulation_steps = steps
+
+
 @cache
-def _averaging(kind: Any, compression: Any, op: str) -> type:
-    """Return the class of an optimizer that exchanges gradients first."""
+def _averaging(kind: Any, compression: Any, op: str, factor: int) -> type:
+    """Return the class of an optimizer that exchanges gradients first, and multiplies them."""
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         pairs = [*grads_and_vars]
         totals = exchanged([gradient for gradient, _ in pairs], compression, op)
+        if factor > 1:
+            totals = [None if total is None else total * factor for total in totals]
         together = list(zip(totals, [variable for _, variable in pairs]))
         return kind.apply_gradients(self, together, *args, **kwargs)
 

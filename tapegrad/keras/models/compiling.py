@@ -54,15 +54,18 @@ class Compiled:
         steps_per_execution: int = 1,
         jit_compile: Any = "auto",
         auto_scale_loss: bool = True,
+        experimental_run_tf_function: Any = None,
     ) -> None:
         """Set the optimizer, the loss and the metrics for training.
 
         Steps are recorded as programs unless `run_eagerly` is set. One recorded call runs
         `steps_per_execution` batches, and callbacks are called once for all of them. `jit_compile`
-        is stored but ignored. With the policy "mixed_float16", `auto_scale_loss` scales the loss
-        so that small gradients do not underflow.
+        is stored but ignored; so is `experimental_run_tf_function`, which programs for Horovod
+        pass. With the policy "mixed_float16", `auto_scale_loss` scales the loss so that small
+        gradients do not underflow.
         """
         given = arguments_in(locals())
+        given.pop("experimental_run_tf_function")
         check_count("steps_per_execution", steps_per_execution)
         found = optimizers.get(optimizer)
         is_half = self.dtype_policy.name == "mixed_float16"

@@ -8,6 +8,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.keras.optimizers.base import Options
 from tapegrad.keras.optimizers.tensor_rule import RealOptimizer, TwoMoments
 from tapegrad.optimizers import updates
+from tapegrad.optimizers.base import Variables
 from tapegrad.optimizers.rules import check_shares
 from tapegrad.optimizers.update_rule import Rule
 
@@ -79,9 +80,9 @@ class Nadam(TwoMoments):
         self._product = Variable(1.0, trainable=False, name="u_product", dtype="float64")
 
     @property
-    def variables(self) -> list[Variable]:
+    def variables(self) -> Variables:
         """The variables to save: those of the base class, and the product of all momenta."""
-        return [*super().variables, self._product]
+        return Variables([*super().variables, self._product])
 
     def _counts(self) -> list[Variable]:
         return [*super()._counts(), self._product]

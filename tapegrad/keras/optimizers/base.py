@@ -25,6 +25,7 @@ from tapegrad.ops.creation import ones_like, zeros_like
 from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.optimizers import base
+from tapegrad.optimizers.base import Variables
 
 
 class CommonOptions(TypedDict, total=False):
@@ -144,11 +145,11 @@ class Optimizer(OwnSteps, Configured):
         return bool(self._known)
 
     @property
-    def variables(self) -> list[Variable]:
+    def variables(self) -> Variables:
         """The variables to save: counts, the rate, slots, averages and accumulated gradients."""
         counts = [self._calls] if self.gradient_accumulation_steps else []
         shared = self._shared.values()
-        return [*super().variables, *shared, *counts, *self._sums.values()]
+        return Variables([*super().variables, *shared, *counts, *self._sums.values()])
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Create the state for the given variables now instead of at the first step."""

@@ -24,6 +24,7 @@ from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise.comparison import equal, logical_and
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.optimizers import base
+from tapegrad.optimizers.base import Variables
 
 
 class LossScaleOptimizer(Optimizer):
@@ -82,9 +83,9 @@ class LossScaleOptimizer(Optimizer):
         return bool(self.inner_optimizer._known)
 
     @property
-    def variables(self) -> list[Variable]:
+    def variables(self) -> Variables:
         """The variables to save: the scale, the count of finite steps, and the inner variables."""
-        return [self.step_counter, self.dynamic_scale, *self.inner_optimizer.variables]
+        return Variables([self.step_counter, self.dynamic_scale, *self.inner_optimizer.variables])
 
     def build(self, var_list: Iterable[Variable]) -> None:
         """Create the state of the inner optimizer for the given variables."""

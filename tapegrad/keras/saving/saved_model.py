@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from secrets import token_hex
 from types import MethodType
 from typing import Any
 
+from tapegrad.core.call_site import level_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
@@ -75,21 +78,34 @@ def write_saved_model(
 
 
 def _write(folder: Path, found: dict[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write the arrays, then the programs, which name the file of arrays; the old one is kept."""
+    """Write the arrays, then the programs, which name the file of arrays; the old one is kept.
+
+    Several processes may write to the folder at the same time, e.g. the replicas of a strategy. The
+    last one wins. So each removes only those arrays that its own programs have replaced.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"arrays-{token_hex(8)}.safetensors"
     try:
         write_tensors(folder / name, arrays)
+        old = _arrays_of(folder)
         with replacing(folder / PROGRAMS) as file:
             file.write(json.dumps({**found, "arrays": name}).encode())
     except BaseException:
         with suppress(OSError):
             (folder / name).unlink()
         raise
-    for old in folder.glob("arrays-*.safetensors"):
-        if old.name != name:
-            with suppress(OSError):
-                old.unlink()
+    if old is not None:
+        with suppress(OSError):
+            (folder / old).unlink()
+
+
+def _arrays_of(folder: Path) -> str | None:
+    """Return the name of the file of arrays that the programs of a folder use, if it has any."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        name = json.loads((folder / PROGRAMS).read_bytes())["arrays"]
+        if fnmatch(name, "arrays-*.safetensors") and Path(name).name == name:
+            return str(name)
+    return None
 
 
 def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list[Any]]:
@@ -142,8 +158,18 @@ def _functions(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, str, 
 
 
 def call_of_model(obj: Any) -> tuple[Function, tuple[Any, ...]] | None:
-    """Return the function and the specs of the inference of a Keras model, None for others."""
+    """Return the function and the specs of the inference of a Keras model, None for others.
+
+    A model that has never been called has no shapes, and is saved without the function.
+    """
     if not hasattr(type(obj), "get_compile_config"):
+        return None
+    if not getattr(obj, "inputs", None) and obj.__dict__.get("_called_with") is None:
+        warnings.warn(
+            f"Model {obj.name!r} is saved without a function, because it has never been called. "
+            "Call it on a batch first.",
+            stacklevel=level_outside(),
+        )
         return None
     return inference_of(obj, specs_of_model(obj))
 

@@ -203,9 +203,17 @@ def read_saved_model(export_dir: StrPath) -> LoadedModel:
     path = str(folder / PROGRAMS)
     if os.path.getsize(path) > _MOST_BYTES:
         refuse(path, "it is too large")
-    tree = parse_json((folder / PROGRAMS).read_bytes(), path, "it")
-    with damage_explained(path, "its content"):
-        return _restored(folder, tree)
+    content = (folder / PROGRAMS).read_bytes()
+    while True:
+        try:
+            tree = parse_json(content, path, "it")
+            with damage_explained(path, "its content"):
+                return _restored(folder, tree)
+        except (FileFormatError, OSError):
+            # Another process may have saved meanwhile, and have removed the older arrays.
+            before, content = content, (folder / PROGRAMS).read_bytes()
+            if content == before:
+                raise
 
 
 def _restored(folder: Path, tree: Any) -> LoadedModel:

@@ -17,7 +17,7 @@ from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
-from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided
+from tapegrad.ops.control.condition_hook import Branch, choose, is_undecided, not_recordable
 from tapegrad.ops.control.loops import Structure, is_recording, loop, recorded_while
 from tapegrad.ops.control.tensor_array import with_shape_of
 from tapegrad.ops.shape.joining import concat
@@ -189,12 +189,13 @@ def _undecided_iterations(
     if found is not None:
         return found
     if most is None or most > MOST_ROUNDS:
-        raise RecordingError(
+        raise not_recordable(
             f"The condition of while_loop at {call_site()} is computed by the function that is "
             "being recorded, and its iterations cannot be one recorded body: loop variables must "
             "be tensors that keep their shapes and dtypes. Pass maximum_iterations, at most "
             f"{MOST_ROUNDS}, so that they are recorded one by one. Got {most}. Or run the function "
-            "eagerly with function(jit_compile=False)."
+            "eagerly with function(jit_compile=False).",
+            "a while_loop of unknown length changes the shape or dtype of a loop variable",
         )
     return _masked_iterations(cond, body, values, condition, most)
 

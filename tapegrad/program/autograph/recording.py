@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tapegrad.core.call_site import is_of_user
+from tapegrad.errors import ArgumentError
 from tapegrad.program.autograph.decided import BranchRaised, decision_count
 from tapegrad.program.autograph.element_loops import ElementLoops
 from tapegrad.program.autograph.registry import adopt, convert, converted_functions, is_converted
@@ -43,6 +44,15 @@ class ByRounds(str):
     """Why a function runs its Python code and records the rounds of its loops over datasets."""
 
     __slots__ = ()
+
+
+@contextmanager
+def must_be_recorded(refusal: str) -> Iterator[None]:
+    """Raise an ArgumentError that begins with `refusal` if a call in the block runs eagerly."""
+    try:
+        yield
+    except RunEagerly as error:
+        raise ArgumentError(f"{refusal}: {error.reason}.") from error
 
 
 def run_python(

@@ -15,6 +15,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, UnimplementedError
 from tapegrad.ops.creation import zeros
+from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.graph.graph import Call, Graph
 from tapegrad.program.onnx import index_rules, product_rules, reduction_rules, shape_rules
@@ -104,7 +105,8 @@ class _Recordings:
         args = nest.map_structure(example, self._args)
         with recording_alone():
             try:
-                call = self._function._recorded_call(flatten_call(args, {}), args, {})
+                with must_be_recorded(f"{self.whose} cannot be exported"):
+                    call = self._function._recorded_call(flatten_call(args, {}), args, {})
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 raise ArgumentError(
                     f"{self.whose} cannot be recorded with zeros in the place of a TensorSpec "

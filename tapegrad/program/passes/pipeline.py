@@ -43,6 +43,7 @@ from tapegrad.program.passes.real_parts import with_early_real_parts
 from tapegrad.program.passes.round_numbers import with_numbered_rounds
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
+from tapegrad.program.passes.separated_sums import with_separated_sums
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.sums_of_parts import with_summed_parts
@@ -54,7 +55,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     """Return an optimised graph with the same results, for the kernels of a backend."""
     kernels = {} if backend is None else backend.kernels
     capabilities = None if backend is None else capabilities_of(backend.array_types[0])
-    is_captured = capabilities is not None and capabilities.capture is not None
+    capture = None if capabilities is None else capabilities.capture
+    is_captured = capture is not None and capture.launches_graphs
     loops = None if capabilities is None else capabilities.loops
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
@@ -73,6 +75,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_summed_parts,
         partial(with_elementwise_products, with_vectors=is_captured),
         with_known_constants,
+        with_separated_sums,
         partial(with_contractions, rounds_operands=is_captured and TF32["on"]),
         with_joins_last,
         with_losses_and_gradients,

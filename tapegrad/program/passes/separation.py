@@ -109,6 +109,13 @@ class Separation:
             raise InseparableError
         return [a.times(b.number, b.factors) for a in first for b in second]
 
+    def square(self, call: Call) -> list[Term]:
+        """Repeat the factors of one product; several would have mixed products, which cancel."""
+        terms = self._operand(call.operands[0])
+        if len(terms) != 1:
+            raise InseparableError
+        return [terms[0].times(terms[0].number, terms[0].factors)]
+
     def divide(self, call: Call) -> list[Term]:
         """Divide by a number or by a value with fewer axes."""
         above, below = call.operands
@@ -131,6 +138,7 @@ _RULES: dict[str, Callable[[Separation, Call], list[Term]]] = {
     "add_n": Separation.add,
     "subtract": Separation.subtract,
     "negative": Separation.negative,
+    "square": Separation.square,
     "multiply": Separation.multiply,
     "divide": Separation.divide,
     "broadcast_to": Separation.broadcast,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tapegrad.core.call_site import user_call
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.recorder import EMPTY, using_stack
 from tapegrad.core.values import nest
@@ -21,6 +22,7 @@ from tapegrad.ops.control.condition_hook import Branch, register_choice
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.shape.functions import reshape
+from tapegrad.program.record.decisions import DecisionError
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 
 
@@ -155,4 +157,8 @@ def _check_alike(first: Any, second: Any) -> None:
         )
 
 
-register_choice(is_undecided, choose)
+def _error_of(message: str, reason: str) -> Exception:
+    return DecisionError(message, user_call()[0], what=reason, is_convertible=False)
+
+
+register_choice(is_undecided, choose, _error_of)

@@ -14,6 +14,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, FileFormatError, ShapeError, TapegradError
 from tapegrad.ops.creation import zeros
+from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
@@ -226,7 +227,8 @@ def _recorded(
 
     new_args, new_kwargs = nest.map_structure(example, (args, kwargs))
     with recording_alone():
-        call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
+        with must_be_recorded(f"{whose} cannot be saved"):
+            call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
         try:
             if call.graph.obstacle:
                 raise ArgumentError(f"{whose} cannot be saved: {call.graph.obstacle}")
