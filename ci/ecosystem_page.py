@@ -127,7 +127,7 @@ def programs_section(record: dict[str, Any]) -> str:
 
 {table(["programs", *kinds.values()], rows)}
 
-What stopped the programs with a fault:
+{record.get("faults_of", "What stopped the programs with a fault:")}
 
 {table(["reason", "programs"], faults)}
 

@@ -31,6 +31,7 @@ _ADAPTED = ("normalization", "discretization", "feature_space")
 """Modules whose layers ask whether data is a `tf.data.Dataset`."""
 
 _ALWAYS = {
+    "keras.src.ops.function": "Function",
     "keras.src.export.tfsm_layer": "TFSMLayer",
     "keras.src.trainers.data_adapters": "get_data_adapter",
     "keras.src.utils.dataset_utils": "split_dataset",
@@ -117,7 +118,14 @@ def _loading_layer(usual: Any) -> Any:
     return export("keras.layers.TFSMLayer")(exported_layer(usual))
 
 
+def _dropping_graph(usual: Any) -> Any:
+    from keras_tapegrad.graph_run import dropping
+
+    return dropping(usual)
+
+
 _WRAPPERS = {
+    "Function": _dropping_graph,
     "TFSMLayer": _loading_layer,
     "get_data_adapter": _adapter_chooser,
     "split_dataset": _dataset_splitter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,32 @@ def test_a_call_unpacks_a_list_of_one_output() -> None:
     assert model.output_shape == (None, 2)
     (symbolic,) = model([Input((3,))])
     assert symbolic.shape == (None, 2)
+
+
+def test_values_are_dropped_after_their_last_use() -> None:
+    alive: list[weakref.ref[object]] = []
+    counts: list[int] = []
+
+    class Watched(Layer):
+        def call(self, x):
+            alive[:] = [one for one in alive if one() is not None]
+            counts.append(len(alive))
+            y = x + 1.0
+            alive.append(weakref.ref(y.array))
+            return y
+
+    x = Input((3,))
+    first = Watched()(x)
+    y = first
+    for _ in range(5):
+        y = Watched()(y)
+    model = Model(x, [y, first * 2.0, y + first])
+    alive.clear(), counts.clear()  # of the calls that found the shapes
+
+    found = model(ones(2, 3))
+
+    assert counts == [0, 1, 2, 2, 2, 2]  # the first value is needed until the end
+    np.testing.assert_array_equal(found[2].numpy(), np.full((2, 3), 9.0))
 
 
 def test_operators_and_slices_of_tensors_without_values() -> None:

@@ -84,3 +84,27 @@ print(json.dumps(list(found[0].shape)))
 """)
 
     assert shape == [3, 8]
+
+
+def test_values_in_a_functional_model_are_dropped_after_their_last_use() -> None:
+    counts = run("""
+import weakref
+alive, counts = [], []
+class Watched(keras.layers.Layer):
+    def call(self, x):
+        alive[:] = [one for one in alive if one() is not None]
+        counts.append(len(alive))
+        y = x + 1.0
+        alive.append(weakref.ref(getattr(y, "array", y)))
+        return y
+i = keras.Input((3,))
+first = y = Watched()(i)
+for _ in range(5):
+    y = Watched()(y)
+made = keras.Model(i, [y, y + first])
+alive.clear(), counts.clear()
+made(np.ones((2, 3), "float32"))
+print(json.dumps(counts))
+""")
+
+    assert counts == [0, 1, 2, 2, 2, 2]

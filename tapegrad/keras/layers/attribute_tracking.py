@@ -39,7 +39,7 @@ class Holder(Observed):
     _metric_places: list[Any] | None
     """Cache: the attributes that may hold metrics."""
     _joined: Any
-    """Cache of a called model: its layers in call order, with fused pairs."""
+    """Cache of a called model: its layers in call order, with fused pairs, and values to drop."""
     _movers: dict[Any, Any]
     """Cache: the functions that updated the moving averages of the last forward pass."""
 

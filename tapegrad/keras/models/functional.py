@@ -80,9 +80,13 @@ class Functional(Model):
         masks.update(zip(values, nest.flatten(mask) if mask else ()))
         if not hasattr(self, "_joined"):
             nodes = _fuse_norm_relu(self._nodes, self.outputs)
-            object.__setattr__(self, "_joined", nodes)
-        for node in self._joined if done is None else nodes_after(self._joined, values):
+            object.__setattr__(self, "_joined", (nodes, _unused_after(nodes, self.outputs)))
+        joined, unused = self._joined
+        for node in joined if done is None else nodes_after(joined, values):
             _run(node, values, masks)
+            for place in unused[node.number]:
+                values.pop(place, None)
+                masks.pop(place, None)
         outputs = nest.map_structure(lambda x: values[id(x)], _unpacked(self.output))
         return self._keep_masks(outputs, [masks.get(id(x)) for x in self.outputs])
 
@@ -153,6 +157,19 @@ def _fuse_norm_relu(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> li
         else:
             found[id(node)] = node
     return list(found.values())
+
+
+def _unused_after(nodes: Sequence[Node], outputs: Sequence[KerasTensor]) -> dict[int, list[int]]:
+    """Return for the number of each call the values that nothing needs after it."""
+    last: dict[int, Node] = {}
+    for node in nodes:
+        last.update(dict.fromkeys(map(id, [*nest.flatten(node.outputs), *node.inputs]), node))
+    needed = set(map(id, outputs))
+    found: dict[int, list[int]] = {node.number: [] for node in nodes}
+    for place, node in last.items():
+        if place not in needed:
+            found[node.number].append(place)
+    return found
 
 
 def _run(node: Node, values: dict[int, Any], masks: dict[int, Any]) -> None:
