@@ -270,7 +270,7 @@ def test_what_is_remembered_is_no_part_of_the_model_and_ends_with_it(build) -> N
 def remembered(model: Any) -> list[Any]:
     if isinstance(model, tf.keras.Sequential):
         return list(model._joined[1])
-    return [node.layer for node in model._joined]
+    return [node.layer for node in model._joined[0]]
 
 
 @pytest.mark.engine

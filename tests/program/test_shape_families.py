@@ -122,6 +122,7 @@ THREE_RECORDINGS: dict[str, Callable[[Any], Any]] = {
     "divided by the size": lambda x: tf.reduce_sum(x) / x.shape[0],
     "times the size": lambda x: x.shape[0] * x - x.shape[0],
     "reciprocal": lambda x: x * (1.0 / x.shape[0]),
+    "exponent": lambda x: tnp.abs(x) ** (-1.0 / x.shape[0]) + abs(x) ** x.shape[0],
     "slice": lambda x: x[: x.shape[0] - 1] * 2.0,
     "returned size": lambda x: (x + 1.0, x.shape[0], x.shape),
     "elements": lambda x: tf.reshape(x, (x.shape.num_elements(),)) + tf.reduce_sum(x) / x.size,

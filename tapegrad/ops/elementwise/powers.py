@@ -10,6 +10,7 @@ from tapegrad.core.primitive.families import Function, binary, elementwise, unar
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.values.convert import NUMBERS
+from tapegrad.core.values.sizes import Size, SizeRatio
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.arithmetic import conj, positive
@@ -123,6 +124,7 @@ power_p: Function = binary(
     "pow", _base_rule, lambda t, y, x1: t * (y * _log_of_base(x1, y)), poles=True
 )
 
+_EXPONENTS = frozenset({int, float, Size, SizeRatio})
 _SHORTCUTS: dict[float, Any] = {1: positive, 2: square, 0.5: sqrt, -1: reciprocal, -0.5: rsqrt}
 
 
@@ -132,7 +134,7 @@ def power(x: Any, y: Any, name: str | None = None) -> Any:
     >>> power([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if type(y) is int or type(y) is float:
+    if type(y) in _EXPONENTS:
         return _power_number(x, y)
     if type(y) in NUMBERS and type(x) not in NUMBERS:
         y = as_operand(y)
@@ -142,7 +144,7 @@ def power(x: Any, y: Any, name: str | None = None) -> Any:
 def _power_number(x: Any, exponent: float) -> Any:
     """Compute a power with a constant exponent: no logarithm, and no `pow` for common exponents."""
     shortcut = _SHORTCUTS.get(exponent)
-    if shortcut is not None and exponent > 0 and type(exponent) is int:
+    if shortcut is not None and exponent > 0 and isinstance(exponent, int):
         return shortcut(x)
     x = as_operand(x)
     if is_integer(x):
