@@ -84,6 +84,9 @@ def run(paths: list[str], tenth: int | None, processes: int, texts: str = "no") 
             "PYTHONPATH": os.pathsep.join(map(str, roots)),
         }
         environment.setdefault("OMP_NUM_THREADS", "1")
+        # Some tests compare two runs in all bits, of which one could begin before its program is
+        # compiled.
+        environment.setdefault("TAPEGRAD_WAIT", "1")
         options = "--assert=plain -p keras_tapegrad -p conftest -p no:cacheprovider -q"
         command = [sys.executable, "-m", "pytest", *options.split(), "--timeout=300"]
         command.append(f"--tb={texts}")

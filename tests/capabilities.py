@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,7 @@ def use(monkeypatch: pytest.MonkeyPatch, name: str = "numpy", **parts: Any) -> C
     """Let a backend have these parts (None: not have them); return what it had before."""
     registry.get_backend(name)
     old = registry._capabilities[name]
-    monkeypatch.setitem(registry._capabilities, name, replace(old, **parts))
+    monkeypatch.setitem(registry._capabilities, name, old._replace(**parts))
     return old
 
 

@@ -94,7 +94,7 @@ def broken_parts() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", broken_parts())
 def test_a_part_that_computes_something_wrong_is_noticed(name: str, strict: Any) -> None:
-    broken = replace(NO_CAPABILITIES, **{name: broken_parts()[name]})
+    broken = NO_CAPABILITIES._replace(**{name: broken_parts()[name]})
 
     with pytest.raises(AssertionError):
         check_capabilities(strict, broken)
@@ -115,7 +115,7 @@ def test_loops_whose_later_passes_are_wrong_are_noticed(strict: Any) -> None:
             return list(right.compile(wrong))
 
     with pytest.raises(AssertionError, match="a loop with stages differs"):
-        check_capabilities(strict, replace(NO_CAPABILITIES, loops=Loops()))
+        check_capabilities(strict, NO_CAPABILITIES._replace(loops=Loops()))
 
 
 class Updates:
@@ -194,7 +194,7 @@ FAULTS: list[tuple[str, str, Any, str]] = [
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_parts_pass(name: str) -> None:
-    check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **{name: RIGHT[name]}))
+    check_capabilities(get_backend("numpy"), NO_CAPABILITIES._replace(**{name: RIGHT[name]}))
 
 
 @pytest.mark.parametrize(("name", "method", "wrong", "words"), FAULTS)
@@ -202,7 +202,7 @@ def test_each_wrong_method_is_named(name: str, method: str, wrong: Any, words: s
     parts: dict[str, Any] = {name: Faulty(RIGHT[name], method, wrong)}
 
     with pytest.raises(AssertionError, match=words):
-        check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **parts))
+        check_capabilities(get_backend("numpy"), NO_CAPABILITIES._replace(**parts))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_each_wrong_method_is_named(name: str, method: str, wrong: Any, words: s
 def test_a_method_may_decline(name: str, method: str) -> None:
     parts: dict[str, Any] = {name: Faulty(RIGHT[name], method, lambda *_: None)}
 
-    check_capabilities(get_backend("numpy"), replace(NO_CAPABILITIES, **parts))
+    check_capabilities(get_backend("numpy"), NO_CAPABILITIES._replace(**parts))
 
 
 def train(steps: int) -> tuple[list[float], np.ndarray]:

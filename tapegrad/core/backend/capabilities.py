@@ -9,7 +9,6 @@ tests every part that a backend lists.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -361,8 +360,7 @@ class Adoption(Protocol):
         """Return `values` with foreign arrays turned into constants of the recording of `like`."""
 
 
-@dataclass(frozen=True)
-class Capabilities:
+class Capabilities(NamedTuple):
     """The optional parts that a backend implements; None for those that it does not."""
 
     pullbacks: FusedPullbacks | None = None

@@ -7,8 +7,7 @@ Writing inverts these steps and computes a new array, so arrays that a tape save
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -120,8 +119,7 @@ def _value_of(x: Any) -> Any:
 # Writing
 
 
-@dataclass
-class _Target:
+class _Target(NamedTuple):
     """Where a value is written: the merged region, the positions in it, the broadcast value."""
 
     plan: Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,15 +34,15 @@ nonzero_p = nondifferentiable(
 )
 
 
-@dataclass
 class Plan:
     """A parsed index: a basic index, then integer arrays by axis of its result."""
 
-    basic: list[Any] = field(default_factory=list)
-    arrays: dict[int, Any] = field(default_factory=dict)
-    labels: list[int] = field(default_factory=list)
-    spots: list[int] = field(default_factory=list)
-    ellipses: int = 0
+    def __init__(self) -> None:
+        self.basic: list[Any] = []
+        self.arrays: dict[int, Any] = {}
+        self.labels: list[int] = []
+        self.spots: list[int] = []
+        self.ellipses = 0
 
     @property
     def is_adjacent(self) -> bool:

@@ -235,7 +235,7 @@ class _OneRound(Program):
     """A program that is never a CUDA graph by itself, because that of the loop contains it."""
 
     def _prepare(self, uncaptured: frozenset[str]) -> None:
-        self._capabilities = replace(self._capabilities, capture=None)
+        self._capabilities = self._capabilities._replace(capture=None)
         super()._prepare(uncaptured)
 
     @property
