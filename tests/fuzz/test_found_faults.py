@@ -226,3 +226,20 @@ def test_every_loader_reads_what_it_has_written() -> None:
     archives = [data for _, files in loaders() for data in files.values() if data[:2] == b"PK"]
     made = damaged_archive(archives[0], np.random.default_rng(0))
     assert zipfile.is_zipfile(io.BytesIO(made))
+
+
+def test_a_feature_with_a_number_as_its_name_is_refused() -> None:
+    with pytest.raises(FileFormatError, match="has the number 5 as its name"):
+        tf.train.Example.FromString(b"\x0a\x04\x0a\x02\x08\x05")
+
+
+def test_the_spacing_of_frequencies_may_be_a_tensor() -> None:
+    d = tf.constant(0.5, tf.float64)
+
+    with tf.GradientTape() as tape:
+        tape.watch(d)
+        found = tnp.fft.fftfreq(4, d)
+
+    np.testing.assert_allclose(found, np.fft.fftfreq(4, 0.5))
+    np.testing.assert_allclose(tnp.fft.rfftfreq(5, d), np.fft.rfftfreq(5, 0.5))
+    assert float(tape.gradient(found, d)) == pytest.approx(-np.fft.fftfreq(4).sum() / 0.25)

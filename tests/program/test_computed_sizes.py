@@ -10,6 +10,9 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
+from tapegrad.core.values.sizes import _FOLLOWED
+from tapegrad.program.saved.sizes import trial_lengths
+from tests.house.sources import find_modules
 
 KERNEL = np.random.default_rng(1).normal(size=(3, 1, 1))
 
@@ -84,3 +87,17 @@ def test_saved_slices_are_right_for_all_lengths(name: str, tmp_path: Any) -> Non
 
         assert found.shape == wanted.shape, n
         np.testing.assert_allclose(found, wanted)
+
+
+def test_every_followed_module_exists() -> None:
+    modules = [f"{name}." for name in find_modules()]
+
+    assert [name for name in _FOLLOWED if not any(m.startswith(name) for m in modules)] == []
+
+
+@pytest.mark.parametrize("way", [{}, {"are_round": True}, {"row": 784}, {"row": 10}], ids=str)
+def test_trial_lengths_are_beyond_the_bounds_of_slices(way: dict[str, Any]) -> None:
+    lengths = trial_lengths(3, beyond=1000, **way)
+
+    assert len(lengths) == 9
+    assert min(n for one in lengths for n in one) > 1000

@@ -2,9 +2,12 @@
 
 One recording may serve other sizes if the Python code would do the same for them. A `Size` is an
 int. What the user's code compares is noted, so that it can be computed again for another size. What
-it converts, so that it can no longer be followed, is pinned: it must not change. The code of the
-package itself is trusted; it branches on sizes only to choose among equivalent computations, and
-calls `computed` for numbers that are not linear in a size, such as the end of the slice `x[:8]`.
+it converts, so that it can no longer be followed, is pinned: it must not change.
+
+Most modules of the package are trusted instead: they branch on sizes only to choose among
+equivalent computations. Where a result depends on a size that is divided or limited, either the
+module is in the table below and is followed like the user's code, or it calls `computed`, as slices
+do for the end of `x[:8]`.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _FOLLOWED = (
     "tapegrad.ops.shape.diagonal",
     "tapegrad.scipy.",
 )
-"""Modules of the package that divide and compare sizes; they are followed like the user's code."""
+"""Beginnings of the names of modules that are followed like the user's code."""
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 

@@ -27,8 +27,10 @@ _FACTORS = ((1, 2, 5), (3, 5, 7), (7, 11, 2), (2, 4, 3))
 """Those for functions that make rows of a fixed length, as multiples of it and plain lengths."""
 
 
-_LARGEST_UNIT = 64
+_ROUND_UNIT = 64
+"""What divides the lengths for functions that divide an axis."""
 MOST_BEYOND = 2**16
+"""The largest bound of a slice for which longer axes are recorded; others count as the end."""
 
 
 def largest_bound(operations: Iterable[Noted]) -> int:
@@ -60,13 +62,12 @@ def trial_lengths(
     """
     if not symbols:
         return [()]
-    chosen: tuple[tuple[int, ...], ...] = (_ROUND_LENGTHS if are_round else _LENGTHS)[:symbols]
-    unit = _LARGEST_UNIT if are_round else 1
+    unit = _ROUND_UNIT if are_round else 1
     more = -(-beyond // unit) * unit
-    chosen = tuple([tuple([length + more for length in lengths]) for lengths in chosen])
+    found = _LENGTHS if row is None else _FACTORS
+    chosen = [[n + more for n in one] for one in (_ROUND_LENGTHS if are_round else found)[:symbols]]
     if row is not None:
-        first, *others = _FACTORS[:symbols]
-        chosen = (tuple(row * n for n in first), *others)
+        chosen[0] = [row * (beyond // row + 1) * n for n in _FACTORS[0]]
     pairs = [lengths[:2] for lengths in chosen]
     return [*product(*pairs), tuple(lengths[2] for lengths in chosen)]
 
