@@ -10,7 +10,7 @@ from typing import Any
 from tapegrad.core.backend.native_sequences import SequenceCompiler
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.background import Job, is_background
-from tapegrad.program.building import one_at_a_time
+from tapegrad.program import building
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs
@@ -127,7 +127,7 @@ class Body(InnerProgram):
         backend = common_backend(self.recorded)
         types = () if backend is None else backend.array_types
         if types and capabilities_of(types[0]).sequences is not None:
-            with one_at_a_time:
+            with building.one_at_a_time:  # a forked process has another lock
                 self.compile()
 
     @cached_property
