@@ -67,7 +67,7 @@ PARTS: dict[str, Part] = {
     "training": Part(
         ("tests/keras", "tests/data"),
         _ON_CUDA,
-        ("tests/keras/test_real_keras.py", "tests/keras/test_real_keras_data.py"),
+        tuple(f"tests/keras/test_real_keras{name}.py" for name in ("", "_data", "_export")),
     ),
     "examples": Part(("tests/examples", "tests/full"), _ON_CUDA),
     "numpy": Part(("tests/numpy",), _ON_CUDA),

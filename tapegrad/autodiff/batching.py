@@ -12,12 +12,15 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakSet
 
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive, bind
+from tapegrad.core.recorder import Node
 from tapegrad.core.uninterrupted import starts_uninterrupted
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dtypes import DType
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.control.control_flow import map_fn
@@ -116,6 +119,7 @@ def new_level() -> int:
 def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to operands of which some are batched, the highest level first."""
     level = max([arg.level for arg in args if type(arg) is Batched])
+    args = [_for_each(arg, level, args) if _is_shared(arg, level) else arg for arg in args]
     batched = tuple([type(arg) is Batched and arg.level == level for arg in args])
     inner = [arg.tensor if flag else arg for arg, flag in zip(args, batched)]
     if primitive.broadcasts:
@@ -129,6 +133,30 @@ def interpret(primitive: Primitive, args: Sequence[Any], params: dict[str, Any])
     if primitive.many:
         return tuple([Batched(part, level) for part in result])
     return Batched(result, level)
+
+
+_shared_nodes: WeakSet[Node] = WeakSet()
+"""The nodes of values that examples share, repeated for each of them."""
+
+
+def repeats_shared(node: Node) -> bool:
+    """Whether a node has an axis of examples that its input lacks."""
+    return node in _shared_nodes
+
+
+def _is_shared(arg: Any, level: int) -> bool:
+    """Whether examples share a tensor by which a tape differentiates for each of them."""
+    node = arg.node if type(arg) is Tensor else None
+    return node is not None and any([token.levels == (level,) for token in node.tokens])
+
+
+def _for_each(arg: Any, level: int, args: Sequence[Any]) -> Batched:
+    """Repeat a tensor for each example, so that the examples' gradients are not added up."""
+    size = next(a.tensor.shape[0] for a in args if type(a) is Batched and a.level == level)
+    repeated = lift(arg, size)
+    if repeated.node is not None:  # the tape records here
+        _shared_nodes.add(repeated.node)
+    return Batched(repeated, level)
 
 
 def _aligned(args: Sequence[Any], batched: Sequence[bool]) -> Sequence[Any]:

@@ -297,15 +297,17 @@ class GradientTape(Recording):
         wanted: list[list[Node]],
         keep: bool = False,
         any_seed: bool = True,
+        level: int | None = None,
     ) -> list[Any]:
         """Sweep and return per source the sum over its nodes, or None.
 
-        `keep` leaves the history for another sweep. `any_seed`: the seeds may contain zeros.
+        `keep` leaves the history for another sweep. `any_seed`: the seeds may contain zeros. With a
+        `level`, gradients by values that examples share are batches of that level.
         """
         everything = [node for nodes in wanted for node in nodes]
         ends = [node for node, _ in starts]
         plan = Plan(ends, everything, self.token, any_seed)
-        sweep = Sweep(plan, self.token, release=not (self._persistent or keep))
+        sweep = Sweep(plan, self.token, not (self._persistent or keep), level)
         if batching.current_frame() is None:
             found = sweep.run(starts)
         else:  # nodes belong to whole arrays, not to single examples

@@ -1,20 +1,21 @@
 """Gradients per example, also with respect to values that all examples share.
 
 A tape records whole arrays with a leading axis for the examples of each running `vmap`. If a source
-has all these axes, one sweep gives its gradient per example. If examples share the source, one
-sweep would sum over them. Then each example has its own seed, zero for the other examples, and all
-seeds are swept together like the rows of a Jacobian.
+has all these axes, one sweep gives its gradient per example. If examples share the source, a sweep
+that keeps the examples apart does. In nested `vmap`s each example has its own seed instead, zero
+for the other examples, and all seeds are swept together like the rows of a Jacobian.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tapegrad.autodiff import batching
+from tapegrad.autodiff.examples_apart import keeps_apart
 from tapegrad.autodiff.jacobian import rows_of
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.host import place_like
@@ -28,8 +29,14 @@ Sizes = dict[int, int]
 """The number of examples per level of batching, leading axis first."""
 
 Starts = list[tuple[Node, Any]]
-SweepFunction = Callable[[Starts, list[list[Node]], bool], list[Any]]
-"""(seeds by node, nodes of each source, whether to keep the history) -> a gradient per source."""
+
+
+class SweepFunction(Protocol):
+    """A sweep from seeds by node to a gradient per source, of which there may be several nodes."""
+
+    def __call__(
+        self, starts: Starts, wanted: list[list[Node]], keep: bool, *, level: int | None = None
+    ) -> list[Any]: ...
 
 
 class Source(NamedTuple):
@@ -131,12 +138,22 @@ def _run(
     else:
         count = math.prod(one.sizes[level] for level in one.shared)
         level = batching.new_level()
-        starts = [(node, _one_at_a_time(seed, one, level)) for node, seed in one.starts]
+        if _keeps_apart(one, wanted):
+            found = sweep(one.starts, wanted, keep, level=level)
+        else:
+            starts = [(node, _one_at_a_time(seed, one, level)) for node, seed in one.starts]
+            found = sweep(starts, wanted, keep)
         grads = [
-            None if grad is None else _in_order(rows_of(grad, count, level), one)
-            for grad in sweep(starts, wanted, keep)
+            None if grad is None else _in_order(rows_of(grad, count, level), one) for grad in found
         ]
     return [pair for pair in zip(one.chosen, grads) if pair[1] is not None]
+
+
+def _keeps_apart(one: _Pass, wanted: Sequence[list[Node]]) -> bool:
+    """Whether one sweep can keep the examples apart: rows of a Jacobian have a level already."""
+    if len(one.sizes) > 1 or any([batching.is_batched(seed) for _, seed in one.starts]):
+        return False
+    return keeps_apart([node for node, _ in one.starts], {n for nodes in wanted for n in nodes})
 
 
 def _one_at_a_time(seed: Any, one: _Pass, level: int) -> Any:

@@ -62,7 +62,10 @@ class Recording(CutLog):
         self._per_example: dict[Any, Tensor] = {}
         if persistent:
             self._history: weakref.WeakSet[Node] = weakref.WeakSet()
-        self.token = Token(keeps_history=True)  # last: `__del__` reads all of these once it exists
+        self.token = self._new_token()  # last: `__del__` reads all of these once it exists
+
+    def _new_token(self) -> Token:
+        return Token(keeps_history=True, levels=tuple(self._levels))
 
     def __repr__(self) -> str:
         state = "not entered"
@@ -103,7 +106,7 @@ class Recording(CutLog):
     def _start_anew(self) -> None:
         """Forget everything recorded: the nodes of the old token no longer belong to this tape."""
         self.token.open = False
-        self.token = Token(keeps_history=True)
+        self.token = self._new_token()
         self._used_up = ""
         self._swept = self._asked = self._found = _NONE
         self._variables.clear()

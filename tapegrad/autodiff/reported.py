@@ -10,7 +10,7 @@ from typing import Any
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.call_site import call_site
 from tapegrad.core.event_log import LOGS, EventLog
-from tapegrad.core.memory_trace import owner_of, site_of
+from tapegrad.core.memory_trace import bytes_of, owner_of, site_of
 from tapegrad.core.out_of_memory import arrays_in
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.tensor import Tensor
@@ -45,7 +45,7 @@ def _note_held(log: EventLog, site: str, nodes: Iterable[Node]) -> None:
             seen.add(id(owner))
             where = site_of(array) or "variables and values from before the report"
             arrays, size = held.get(where, (0, 0))
-            held[where] = (arrays + 1, size + int(getattr(owner, "nbytes", 0)))
+            held[where] = (arrays + 1, size + bytes_of(owner, array))
     before = sum(size for _, size in log.tapes.get(site, {}).values())
     if held and sum(size for _, size in held.values()) > before:
         log.tapes[site] = held

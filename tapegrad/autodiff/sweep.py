@@ -12,6 +12,7 @@ from typing import Any
 
 from tapegrad.autodiff.accelerator import Cotangents, make_accelerator
 from tapegrad.autodiff.checked_sweep import CheckingAccelerator
+from tapegrad.autodiff.examples_apart import ApartAccelerator
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents
 from tapegrad.autodiff.recalled import with_recalled
@@ -28,12 +29,16 @@ Seeds = list[tuple[Node, Any]]
 
 
 class Sweep:
-    """One reverse sweep over a plan; with `release`, nodes are freed after their visit."""
+    """One reverse sweep over a plan; with `release`, nodes are freed after their visit.
 
-    def __init__(self, plan: Plan, token: Token, release: bool) -> None:
+    With a level, what examples share gets one cotangent for each of them: see examples_apart.py.
+    """
+
+    def __init__(self, plan: Plan, token: Token, release: bool, level: int | None = None) -> None:
         self._plan = plan
         self._token = token
         self._release = release
+        self._level = level
 
     def run(self, seeds: Seeds) -> dict[Node, Any]:
         """Sweep from seeds and return the cotangents of the sources as tensors.
@@ -47,7 +52,8 @@ class Sweep:
 
     def _run(self, seeds: Seeds) -> dict[Node, Any]:
         cotangents: Cotangents = {}
-        if active_stack().tokens or any([type(seed) is not Tensor for _, seed in seeds]):
+        is_batched = self._level is not None or any([type(seed) is not Tensor for _, seed in seeds])
+        if active_stack().tokens or is_batched:
             self._sweep(seeds, cotangents, on_tensors=True)
         else:
             seeds[:] = [(node, seed.array) for node, seed in seeds]
@@ -62,6 +68,8 @@ class Sweep:
             return
         plan = self._plan
         accelerator = with_recalled(make_accelerator(plan, cotangents, on_tensors))
+        if self._level is not None:
+            accelerator = ApartAccelerator(accelerator, self._level)
         if is_checking_numbers():
             accelerator = CheckingAccelerator(accelerator)
         pull_back, accumulate = accelerator.pull_back, accelerator.accumulate

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
-from tapegrad.core.memory_trace import owner_of, site_of
+from tapegrad.core.backend.registry import capabilities_of, find_backend
+from tapegrad.core.memory_trace import bytes_of, owner_of, site_of
 from tapegrad.core.out_of_memory import arrays_in, readable, set_report
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.tensor import Tensor
@@ -75,17 +74,7 @@ def _arrays(device: str) -> Iterator[Held]:
             if id(owner) in seen or backend.device_of(array) != device:
                 continue
             seen.add(id(owner))
-            yield site_of(array) or where, what, _bytes_of(owner, array)
-
-
-def _bytes_of(owner: Any, array: Any) -> int:
-    """The bytes of an allocation, or of the array itself if the owner is of another library."""
-    size = getattr(owner, "nbytes", None)
-    if size is None and owner is not array:
-        size = getattr(owner, "size", None)  # an allocation of CuPy
-    if size is None:
-        size = math.prod(array.shape) * backend_of(array).dtype_of(array).itemsize
-    return int(size)
+            yield site_of(array) or where, what, bytes_of(owner, array)
 
 
 def largest_holders(device: str, most: int = 5) -> str:

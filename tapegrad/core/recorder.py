@@ -27,14 +27,16 @@ RELEASED: dict[str, Any] = {}
 class Token:
     """Marks the values that a recorder tracks; `open` until that recorder is used up.
 
-    `keeps_history` is true if the recorder will traverse the nodes later.
+    `keeps_history` is true if the recorder will traverse the nodes later. `levels` are those of the
+    batching in which each example has its own values for the recorder.
     """
 
-    __slots__ = ("keeps_history", "open")
+    __slots__ = ("keeps_history", "levels", "open")
 
-    def __init__(self, keeps_history: bool) -> None:
+    def __init__(self, keeps_history: bool, levels: tuple[int, ...] = ()) -> None:
         self.open = True
         self.keeps_history = keeps_history
+        self.levels = levels
 
 
 class Node:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.values.device import device
 from tapegrad.core.values.strings import StringTensor
 from tapegrad.data.structure import (
     Composite,
@@ -30,55 +31,64 @@ from tapegrad.sparse.tensor import SparseTensor, as_tensor
 class SparseLeaf(Composite):
     """A sparse tensor; a batch of them is one with another axis."""
 
-    def __init__(self, value: SparseTensor) -> None:
-        self._value = value
+    def __init__(self, places: np.ndarray, values: np.ndarray, shape: Sequence[int]) -> None:
+        self._places, self._values, self._shape = places, values, tuple(shape)
+
+    @classmethod
+    def of(cls, value: SparseTensor) -> SparseLeaf:
+        """Return the leaf of a sparse tensor on any device."""
+        return cls(value.places(), _fetched(value.values), value.shape)
 
     def tensors(self) -> Any:
-        return self._value
+        return SparseTensor(self._places, as_tensor(self._values), self._shape)
 
     @property
     def spec(self) -> Any:
-        return SparseTensorSpec.from_value(self._value)
+        with device("cpu"):
+            return SparseTensorSpec.from_value(self.tensors())
 
     def rows(self) -> list[Any]:
-        places, values = self._value.places(), np.asarray(self._value.values)
-        length, *rest = self._value.shape
+        places, values = self._places, self._values
+        length, *rest = self._shape
         order = np.argsort(places[:, 0], kind="stable")
         bounds = np.searchsorted(places[order, 0], np.arange(length + 1))
         parts = [order[start:end] for start, end in pairwise(bounds)]
-        return [
-            SparseLeaf(SparseTensor(places[part, 1:], as_tensor(values[part]), rest))
-            for part in parts
-        ]
+        return [SparseLeaf(places[part, 1:], values[part], rest) for part in parts]
 
     @classmethod
     def joined(cls, leaves: Sequence[Any], step: str) -> Composite:
-        found = [leaf.tensors() for leaf in leaves]
-        shapes = {tuple(one.shape) for one in found}
+        shapes = {leaf._shape for leaf in leaves}
         if len(shapes) > 1:
             raise ShapeError(
                 f"{step} needs sparse tensors of one shape. Got {sorted(shapes)[0]} and "
                 f"{sorted(shapes)[1]}."
             )
-        rank = len(found[0].shape)
+        (shape,) = shapes
         places = [
-            np.hstack([np.full((len(one.places()), 1), row), one.places().reshape(-1, rank)])
-            for row, one in enumerate(found)
+            np.hstack([np.full((len(one._places), 1), row), one._places.reshape(-1, len(shape))])
+            for row, one in enumerate(leaves)
         ]
-        values = np.concatenate([np.asarray(one.values) for one in found])
-        shape = (len(found), *found[0].shape)
-        return cls(SparseTensor(np.concatenate(places), as_tensor(values), shape))
+        values = np.concatenate([one._values for one in leaves])
+        return cls(np.concatenate(places), values, (len(leaves), *shape))
 
 
 class RaggedLeaf(Composite):
-    """A ragged tensor, or a row of one: an array whose length others need not share."""
+    """A ragged tensor on the host, or a row of one: an array whose length others need not share."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
 
+    @classmethod
+    def of(cls, value: RaggedTensor) -> RaggedLeaf:
+        """Return the leaf of a ragged tensor on any device."""
+        with device("cpu"):
+            return cls(value.with_flat_values(as_tensor(_fetched(value.flat_values))))
+
     def tensors(self) -> Any:
         value = self._value
-        return as_tensor(value) if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            return as_tensor(value)
+        return value.with_flat_values(as_tensor(_fetched(value.flat_values)))
 
     def numpy(self) -> Any:
         return self._value
@@ -91,7 +101,8 @@ class RaggedLeaf(Composite):
         if isinstance(self._value, RaggedTensor):
             return RaggedTensorSpec.from_value(self._value)
         shape = (None, *self._value.shape[1:])
-        return RaggedTensorSpec(shape, as_tensor(self._value[:0]).dtype, 0)
+        with device("cpu"):
+            return RaggedTensorSpec(shape, as_tensor(self._value[:0]).dtype, 0)
 
     def rows(self) -> list[Any]:
         return [RaggedLeaf(_host(row)) for row in self._value]
@@ -99,18 +110,23 @@ class RaggedLeaf(Composite):
     @classmethod
     def joined(cls, leaves: Sequence[Any], step: str) -> Composite:
         rows = [leaf.numpy() for leaf in leaves]
-        if not isinstance(rows[0], np.ndarray):
-            return cls(stack(rows))
-        if rows[0].ndim == 0:
+        if isinstance(rows[0], np.ndarray) and rows[0].ndim == 0:
             raise ShapeError(f"{step} makes ragged tensors of arrays with at least one axis.")
-        lengths = np.array([len(row) for row in rows], np.int64)
-        return cls(RaggedTensor.from_row_lengths(as_tensor(np.concatenate(rows)), lengths))
+        with device("cpu"):
+            if not isinstance(rows[0], np.ndarray):
+                return cls(stack(rows))
+            lengths = np.array([len(row) for row in rows], np.int64)
+            return cls(RaggedTensor.from_row_lengths(as_tensor(np.concatenate(rows)), lengths))
 
 
 def _host(row: Any) -> Any:
-    if isinstance(row, RaggedTensor):
-        return row
-    return row.array if isinstance(row, StringTensor) else np.asarray(row)
+    return row if isinstance(row, RaggedTensor) else _fetched(row)
+
+
+def _fetched(value: Any) -> np.ndarray:
+    """Return the numbers or texts of a tensor as a NumPy array."""
+    array: np.ndarray = value.array if isinstance(value, StringTensor) else value.numpy()
+    return array
 
 
 class ObjectLeaf(Composite):
@@ -146,9 +162,9 @@ class ObjectLeaf(Composite):
 def composite(value: Any) -> Composite | None:
     """Return the leaf for a value that is none of arrays and their containers, or None."""
     if isinstance(value, SparseTensor):
-        return SparseLeaf(value)
+        return SparseLeaf.of(value)
     if isinstance(value, RaggedTensor):
-        return RaggedLeaf(value)
+        return RaggedLeaf.of(value)
     return ObjectLeaf.of(value) if is_class_of_tensors(value) else None
 
 

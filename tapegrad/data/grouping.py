@@ -21,7 +21,7 @@ from tapegrad.data.sources import FromGenerator, listed
 from tapegrad.data.threads import Applied
 from tapegrad.errors import ArgumentError, ShapeError, TapegradError
 from tapegrad.program.record.signature import TensorSpec
-from tapegrad.sparse.tensor import SparseTensor, as_tensor
+from tapegrad.sparse.tensor import as_tensor
 
 _EXACT = {"from_tensor_slices", "from_tensors", "range", "shuffle", "repeat", "take", "skip"}
 """Steps after which all elements have the shapes of the spec."""
@@ -120,7 +120,7 @@ class Grouping(Readable):
                     f"{leaf.shape} does not fit."
                 )
             places = np.argwhere(np.ones(leaf.shape, bool))
-            return SparseLeaf(SparseTensor(places, as_tensor(leaf.ravel()), shape))
+            return SparseLeaf(places, leaf.ravel(), shape)
 
         def converted(element: Any) -> Any:
             return nest.map_structure(sparse, element)

@@ -13,6 +13,13 @@ def cubes(x):
 POINT = np.array([1.0, 2.0])
 
 
+@pytest.fixture(autouse=True)
+def on_the_host():
+    """A derivative on a GPU stays there."""
+    with tf.device("cpu"):
+        yield
+
+
 @pytest.mark.parametrize(
     ("derivative", "expected"),
     [

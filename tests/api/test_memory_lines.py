@@ -157,9 +157,8 @@ class _Touchy:
 
 def test_objects_of_other_libraries_are_not_asked_for_anything() -> None:
     touchy = [_Touchy()]
-    kept = tf.ones([1000, 1000]) * 1.0
-
     with tf.device("cpu"):
+        kept = tf.ones([1000, 1000]) * 1.0
         report = tf.debug.memory()
 
     assert report.total >= kept.numpy().nbytes

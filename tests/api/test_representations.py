@@ -19,9 +19,10 @@ EXAMPLES = sorted(
 
 
 def test_a_notebook_shows_a_matrix_as_a_table():
-    page = tf.constant([[1.5, 2.0], [3.0, -4.0]])._repr_html_()
+    matrix = tf.constant([[1.5, 2.0], [3.0, -4.0]])
+    page = matrix._repr_html_()
 
-    assert "Tensor of shape (2, 2), float32, on cpu" in page
+    assert f"Tensor of shape (2, 2), float32, on {matrix.device}" in page
     assert page.count("<tr>") == 2
     assert all(f">{text}</td>" in page for text in ("1.5", "2", "3", "-4"))
 

@@ -23,4 +23,4 @@ def test_an_optional_part(name: str) -> None:
 
     check_capabilities(get_backend("cupy"), NO_CAPABILITIES._replace(**{name: part}))
 
-    assert (part is None) == (name in ("specializer", "adoption"))
+    assert (part is None) == (name in ("specializer", "adoption", "sequences"))

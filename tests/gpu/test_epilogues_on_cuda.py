@@ -340,7 +340,7 @@ def test_shapes_that_do_not_fit_are_told() -> None:
         a = tf.ones((2, 3))
     params = {"transpose_a": False, "transpose_b": False, "bias": False, "residual": False}
 
-    with pytest.raises(ValueError, match=r"matmul_sum.*\[2, 3\].*3 columns meet 2 rows"):
+    with pytest.raises(ValueError, match=r"matmul_sum.*\[2, 3\].*must be as long, has length 3"):
         matmul_sum_p(a, a, **params, activation=None)
 
 

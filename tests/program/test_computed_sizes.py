@@ -101,3 +101,21 @@ def test_trial_lengths_are_beyond_the_bounds_of_slices(way: dict[str, Any]) -> N
 
     assert len(lengths) == 9
     assert min(n for one in lengths for n in one) > 1000
+
+
+def test_a_constant_combined_with_a_size_keeps_its_dtype() -> None:
+    numbers = tf.constant(np.arange(3, dtype="float32"))
+
+    @tf.function
+    def mixed(x: Any) -> Any:
+        n = x.shape[0]
+        parts = (numbers * n, numbers / (n - 1.0), tf.where(numbers > 1, numbers, n), n - numbers)
+        assert {part.dtype.name for part in parts} == {"float32"}
+        return [x[0] + part for part in parts]
+
+    for n in (5, 6, 9, 5):
+        found = mixed(tf.ones([n]))
+
+        plain = np.arange(3, dtype="float32")
+        wanted = [plain * n, plain / (n - 1), np.where(plain > 1, plain, n), n - plain]
+        np.testing.assert_allclose(np.stack([part.numpy() for part in found]), 1 + np.stack(wanted))

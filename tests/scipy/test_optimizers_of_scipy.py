@@ -9,6 +9,13 @@ import tapegrad as tf
 START = np.array([1.3, 0.7, 0.8])
 
 
+@pytest.fixture(autouse=True)
+def on_the_host():
+    """SciPy's optimizers take no values on a GPU."""
+    with tf.device("cpu"):
+        yield
+
+
 def rosenbrock(x):
     return tf.reduce_sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tapegrad.core.primitive.shape_words import unfit_product
 from tapegrad_cupy.launch.strided_layout import collapse_dimensions, row_major_strides
 
 MOST_STEPS = 128
@@ -73,18 +74,20 @@ class Route(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def product_shape(first: Layout, second: Layout) -> Shape:
-    """Return the shape of a product of stacks; raise ValueError if the shapes do not match."""
+def product_shape(first: Layout, second: Layout, by_vector: bool = False) -> Shape:
+    """Return the shape of a product of stacks; raise ValueError if the shapes do not match.
+
+    With `by_vector` the second operand is a vector, and its layout that of a column.
+    """
     m, k = _sides(first)
     depth, n = _sides(second)
-    problem = f"the shapes {first.shape} and {second.shape} do not fit"
     if k != depth:
-        raise ValueError(f"{problem}: {k} columns meet {depth} rows")
+        raise unfit_product(first.shape, second.shape[:-1] if by_vector else second.shape)
     lead = []
     pairs = itertools.zip_longest(first.shape[-3::-1], second.shape[-3::-1], fillvalue=1)
     for one, other in pairs:
         if one != other and 1 not in (one, other):
-            raise ValueError(f"{problem}: the leading axes {one} and {other} do not broadcast")
+            raise ValueError(f"the shapes {first.shape} and {second.shape} do not broadcast")
         lead.append(other if one == 1 else one)
     return (*lead[::-1], m, n)
 

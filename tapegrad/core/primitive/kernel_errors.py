@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.real_operands import is_complex_dtype, refuse_complex
-from tapegrad.core.primitive.shape_words import reason
+from tapegrad.core.primitive.shape_words import UnfitShapesError, reason
 from tapegrad.core.values.convert import NUMBERS, refuse_mixed_devices
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import (
@@ -55,7 +55,9 @@ def explain_failure(name: str, operands: Sequence[Any], error: Exception) -> NoR
         )
         kind = ShapeError if about_shapes else ArgumentError
     prefix = f"{name} cannot take {came}: "
-    words = reason(str(error), [tuple(a.shape) for a in arrays]) if kind is ShapeError else None
+    words = str(error) if isinstance(error, UnfitShapesError) else None
+    if words is None and kind is ShapeError:
+        words = reason(str(error), [tuple(a.shape) for a in arrays])
     if words is not None:  # the library's error has nothing to add
         raise ShapeError(prefix + words) from None
     raise kind(f"{prefix}{error}") from error

@@ -46,6 +46,7 @@ from tapegrad.core.recorder import (
 from tapegrad.core.symbolic_calls import symbolic_answer
 from tapegrad.core.values.convert import NUMBERS, adapted, refuse_mixed_devices, to_tensor
 from tapegrad.core.values.shared import mark_views
+from tapegrad.core.values.sizes import pinned_size
 from tapegrad.core.values.tensor import SharedTensor, Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
@@ -426,7 +427,8 @@ def execute(
 def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
     """Check operands of several Python types and return the array type to dispatch on.
 
-    If one of them is a recorded array, the others are recorded as constants.
+    If one of them is a recorded array, the others are recorded as constants. Otherwise the result
+    is a constant, and a size becomes the plain number that array libraries know.
     """
     arrays = [operand for operand in operands if type(operand) not in NUMBERS]
     for array in arrays:
@@ -438,6 +440,7 @@ def _dispatch_type(primitive: Primitive, operands: list[Any]) -> type:
     for array in arrays:
         if type(array) is not first and find_backend(type(array)) is not find_backend(first):
             refuse_mixed_devices(primitive.name, arrays)
+    operands[:] = map(pinned_size, operands)
     return first
 
 

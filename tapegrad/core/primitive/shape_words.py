@@ -16,6 +16,49 @@ _JOINED = re.compile(
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
+class UnfitShapesError(ValueError):
+    """Shapes do not fit, raised by a kernel that says so in our own words."""
+
+
+def unfit_product(first: tuple[int, ...], second: tuple[int, ...]) -> UnfitShapesError:
+    """Return the error of a matrix product whose inner axes differ.
+
+    >>> str(unfit_product((2, 3), (4,)))[:48]
+    'axis -1 of the second operand has length 4, and '
+    """
+    inner = -min(2, len(second))
+    return UnfitShapesError(_unequal_axes((1, inner, second[inner]), (0, -1, first[-1])))
+
+
+def unfit_join(shapes: Sequence[tuple[int, ...]], axis: int) -> UnfitShapesError:
+    """Return the error of arrays to be joined whose other axes differ.
+
+    >>> str(unfit_join([(2, 3), (2, 4)], 0))[-41:]
+    '3 (first operand) and 4 (second operand).'
+    """
+    for which, shape in enumerate(shapes):
+        for place, (length, other) in enumerate(zip(shapes[0], shape)):
+            if length != other and place != axis:
+                return UnfitShapesError(_unequal_parts(place, (0, length), (which, other)))
+    return UnfitShapesError(f"arrays with {len(shapes[0])} axes cannot be joined with others.")
+
+
+def _unequal_parts(axis: int, one: tuple[int, int], other: tuple[int, int]) -> str:
+    """Name an axis of two operands to be joined, each given as operand and length."""
+    return (
+        f"all axes but the joined one must be equally long, and axis {axis} has the lengths "
+        f"{one[1]} ({_which(one[0])}) and {other[1]} ({_which(other[0])})."
+    )
+
+
+def _unequal_axes(one: tuple[int, int, int], other: tuple[int, int, int]) -> str:
+    """Name two axes that must be equally long, each given as operand, axis and length."""
+    return (
+        f"axis {one[1]} of the {_which(one[0])} has length {one[2]}, and axis {other[1]} of the "
+        f"{_which(other[0])}, which must be as long, has length {other[2]}."
+    )
+
+
 def reason(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
     """Return why operands of these shapes do not fit, or None if `text` says nothing that is known.
 
@@ -32,10 +75,7 @@ def reason(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
     joined = _JOINED.search(text)
     if joined is not None:
         axis, one, length, other, other_length = map(int, joined.groups())
-        return (
-            f"all axes but the joined one must be equally long, and axis {axis} has the lengths "
-            f"{length} ({_which(one)}) and {other_length} ({_which(other)})."
-        )
+        return _unequal_parts(axis, (one, length), (other, other_length))
     return None
 
 
@@ -63,11 +103,8 @@ def _of_core(complaint: re.Match[str], shapes: Sequence[tuple[int, ...]]) -> str
     label = present[second][place]
     for first, core in enumerate(present[:second]):
         if label in core:
-            return (
-                f"axis {place - len(present[second])} of the {_which(second)} has length {size}, "
-                f"and axis {core.index(label) - len(core)} of the {_which(first)}, which must be "
-                f"as long, has length {wanted}."
-            )
+            one = (second, place - len(present[second]), int(size))
+            return _unequal_axes(one, (first, core.index(label) - len(core), int(wanted)))
     return None
 
 

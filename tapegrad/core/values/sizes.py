@@ -146,6 +146,18 @@ def plain_sizes(value: Any) -> Any:
     return value
 
 
+def pinned_size(value: Any) -> Any:
+    """Return a size as a plain number that others compute with: the recording is for it alone.
+
+    >>> type(pinned_size(SizeNotes().sized(3)))
+    <class 'int'>
+    """
+    if type(value) is Size or type(value) is SizeRatio:
+        value.notes.pin(_plain(value))
+        return _plain(value)
+    return value
+
+
 def for_shape(array: Any, shape: Any) -> Any:
     """Return an array such that filling a shape with its value is recorded if that has sizes.
 
@@ -204,8 +216,7 @@ def _pinned(function: Callable[..., Any]) -> Any:
 def _array_function(
     self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
 ) -> Any:  # NumPy's functions return plain numbers
-    self.notes.pin(_plain(self))
-    return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
+    return getattr(ufunc, method)(*map(pinned_size, inputs), **kwargs)
 
 
 def _pickled(self: Any) -> Any:

@@ -49,6 +49,7 @@ from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.sums_of_parts import with_summed_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
 from tapegrad.program.passes.vector_products import with_joined_vectors
+from tapegrad.program.passes.writes import with_elementwise_writes
 
 
 def optimized(graph: Graph, backend: Backend | None) -> Graph:
@@ -65,6 +66,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_shared_parts,
         with_written_parts,
         without_dead_calls,
+        with_elementwise_writes,
         with_one_sort,
         *([partial(with_wide_calls, loops=loops)] if loops is not None else []),
         simplified,

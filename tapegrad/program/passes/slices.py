@@ -82,7 +82,7 @@ class _Parts:
         """
         source, result = call.reads[0], call.results[0]
         terms: list[Value] = []
-        wanted = None if call.region else _places(call.params["index"], source.shape)
+        wanted = None if call.region else places_of(call.params["index"], source.shape)
         while wanted is not None and self._left > 0:
             self._left -= 1
             maker = self.makers.get(source.number)
@@ -122,7 +122,7 @@ _Link = tuple[Value | None, Value | None]
 
 def _written(maker: Call, wanted: Sequence[Any], result: Value) -> _Link | None:
     before, value = maker.operands
-    places = _places(maker.params["index"], maker.results[0].shape)
+    places = places_of(maker.params["index"], maker.results[0].shape)
     if places == wanted:
         return (None, value) if _is_like(value, result) else None
     is_apart = places is not None and _are_apart(places, wanted)
@@ -131,7 +131,7 @@ def _written(maker: Call, wanted: Sequence[Any], result: Value) -> _Link | None:
 
 def _placed(maker: Call, wanted: Sequence[Any], result: Value) -> _Link | None:
     """Read an array that is zero except for a part."""
-    places = _places(maker.params["index"], maker.results[0].shape)
+    places = places_of(maker.params["index"], maker.results[0].shape)
     if places == wanted:
         return (None, maker.reads[0]) if _is_like(maker.reads[0], result) else None
     return (None, None) if places is not None and _are_apart(places, wanted) else None
@@ -141,7 +141,7 @@ def _is_like(value: Any, result: Value) -> bool:
     return isinstance(value, Value) and value.shape == result.shape and value.dtype == result.dtype
 
 
-def _places(index: Sequence[Any], shape: Shape) -> tuple[Any, ...] | None:
+def places_of(index: Sequence[Any], shape: Shape) -> tuple[Any, ...] | None:
     """Return the part along each axis: a position, or the numbers of a range; None for new axes."""
     parts = list(index)
     if None in parts or Ellipsis in parts:

@@ -7,6 +7,7 @@ from typing import Any
 import cupy
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad.core.primitive.shape_words import unfit_join
 from tapegrad_cupy.kernels.copying.multi_copies import copy_many
 from tapegrad_cupy.runtime.array_limits import check_dimensions
 
@@ -17,12 +18,14 @@ _ndarray = cupy.ndarray
 def concat(*arrays: Array, axis: int, sizes: tuple[int, ...]) -> Array:
     """Return the arrays joined along an axis."""
     first = arrays[0]
-    dtype = first.dtype
+    dtype, before, after = first.dtype, first.shape[:axis], first.shape[axis + 1 :]
+    for array in arrays:
+        shape = array.shape
+        if shape[:axis] != before or shape[axis + 1 :] != after:
+            raise unfit_join([array.shape for array in arrays], axis)
     if any(array.dtype != dtype for array in arrays):
         return cupy.concatenate(arrays, axis=axis)
-    shape = list(first.shape)
-    shape[axis] = sum(sizes)
-    result = cupy.ndarray(tuple(shape), dtype)
+    result = cupy.ndarray((*before, sum(sizes), *after), dtype)
     place, step = result.data, result.strides[axis]
     targets = []
     for array in arrays:

@@ -126,7 +126,7 @@ def _plan_and_run(
 
 def _make_plan(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Plan:
     first, second = matrix_layout(a, transpose_a), matrix_layout(b, transpose_b)
-    shape = product_shape(first, second)[: None if b.ndim > 1 else -1]
+    shape = product_shape(first, second, b.ndim == 1)[: None if b.ndim > 1 else -1]
     check_elements("matmul", shape)
     dtype = cupy.result_type(a.dtype, b.dtype)
     if a.dtype != dtype or b.dtype != dtype:
