@@ -66,7 +66,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_shared_parts,
         with_written_parts,
         without_dead_calls,
-        with_elementwise_writes,
+        partial(with_elementwise_writes, of_all_sizes=is_captured),
         with_one_sort,
         *([partial(with_wide_calls, loops=loops)] if loops is not None else []),
         simplified,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,15 @@ Part = tuple[range, ...]
 """The positions along each axis."""
 
 
-def with_elementwise_writes(graph: Graph) -> Graph:
-    """Replace writes into parts of arrays that a pass over the whole array has just made."""
+def with_elementwise_writes(graph: Graph, of_all_sizes: bool = True) -> Graph:
+    """Replace writes into parts of arrays that a pass over the whole array has just made.
+
+    Unless they are `of_all_sizes`, values for more than half of an array are written in place: on
+    the CPU that costs less than a choice at each position.
+    """
     if not any([call.primitive.name == "slice_set" for call in graph.calls]):
         return graph
-    rewriting = _Rewriting(graph)
+    rewriting = _Rewriting(graph, of_all_sizes)
     for call in graph.calls:
         rewriting.add(call)
     return without_dead_calls(rewriting.graph())
@@ -42,8 +47,9 @@ def with_elementwise_writes(graph: Graph) -> Graph:
 class _Rewriting:
     """The calls of a graph whose writes are replaced one after the other."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, of_all_sizes: bool) -> None:
         self._graph, self._numbers = graph, unused_numbers(graph)
+        self._of_all_sizes = of_all_sizes
         # Calls that read no values need an operand for its device, which exists from the start.
         given = (*graph.inputs, *graph.variables.values())
         self._given = {value.device: value for value in given}
@@ -134,9 +140,11 @@ class _Rewriting:
             return None
         if not isinstance(v, Value) or v.dtype != x.dtype:
             return None
-        self._writes[result.number] = depth
         kept = tuple([len(p) for p, place in zip(part, places) if isinstance(place, tuple)])
         change = None if is_whole else self._change(making, call, kept)
+        if change is None and not (is_whole or self._of_all_sizes or 2 * prod(kept) <= x.size):
+            return None
+        self._writes[result.number] = depth
         if change is not None:
             name, other = change
             self._placed(making, other, part, kept, result.shape)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import cupy
 
 from tapegrad.core.backend.registry import by_name
-from tapegrad.ops.convolution.sequences import DIRECT
 from tapegrad_cupy.kernels.elementwise.conversions import converted
 from tapegrad_cupy.kernels.generic import run_generic
 from tapegrad_cupy.kernels.reduction.reduction import sum_
@@ -37,6 +36,9 @@ RESULTS = 8
 
 TERMS = 64
 """Terms that a thread adds between two loads of shared memory."""
+
+DIRECT = 1 << 30
+"""The most products of a pair of sequences. For more of them transforms are faster."""
 
 LANES = (8, 64, THREADS)
 """How many threads side by side a kernel has."""
@@ -182,7 +184,7 @@ def convolve(a: Array, b: Array) -> Array:
 
 
 def _takes(x: Array, w: Array, count: int) -> bool:
-    """Whether the kernel is made for the operands. Transforms are faster for many products."""
+    """Whether the kernel is made for the operands."""
     is_float = x.dtype == w.dtype and x.dtype.name in FLOATS
     return is_float and bool(x.size and w.size) and count * w.shape[-1] <= DIRECT
 
