@@ -436,6 +436,7 @@ def _fused(
         compiler.takes_stages,
         compiler.recomputes,
         compiler.adds_rows,
+        compiler.gathers,
     )
     steps = with_hoisted_scalars(in_parts, unused_numbers(graph))
     return fuse_horizontally(steps) if compiler.joins else steps

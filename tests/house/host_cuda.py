@@ -160,6 +160,9 @@ class HostLoops:
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= 2 * nbytes
 
+    def gathers(self, nbytes: int) -> bool:
+        return True
+
     def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
         return np.dtype(dtype).kind == "f"
 

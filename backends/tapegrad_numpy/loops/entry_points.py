@@ -28,6 +28,13 @@ points 7.6, 6.2, 5.1, 5.1; the forward algorithm of a hidden Markov model 3.5, 3
 Wider vectors compute more operations in that time.
 """
 
+_CACHED = 1 << 17
+"""The most bytes of a table that loops read by index; what else they read needs the caches, too.
+
+A loop that reduces rows of 16 elements takes 61 ns per row from a table of 1.3 MB. To store the
+rows takes 13 ns and the loop then 24 ns: more reads are under way at a time in a short loop.
+"""
+
 
 class CLoopCompiler:
     """Compiles fused loops to C; all loops that are not cached are compiled together."""
@@ -66,6 +73,10 @@ class CLoopCompiler:
     def adds_rows(self, dtype: Any, entries: int, size: int) -> bool:
         """Return False: tasks of a loop run in several threads, which would add to one row."""
         return False
+
+    def gathers(self, nbytes: int) -> bool:
+        """Return whether a cache of the core holds the table; else rows are read once."""
+        return nbytes <= _CACHED
 
     def sorts_rows(self, entries: int, row: int, size: int) -> bool:
         """Return False: loops add no rows."""

@@ -128,6 +128,12 @@ class LoopCompiler(Protocol):
         It should be true where that is faster than storing the rows and adding them afterwards.
         """
 
+    def gathers(self, nbytes: int) -> bool:
+        """Whether loops should read rows by index in a table of so many bytes.
+
+        It should be false where reading at random places takes long, so that it is done once.
+        """
+
     def sorts_rows(self, entries: int, row: int, size: int) -> bool:
         """Whether so many rows of `row` bytes should be sorted before loops add them.
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tapegrad.program.fusion.equal_loops import EqualLoops
 from tapegrad.program.fusion.fusion_groups import Grouping
-from tapegrad.program.fusion.gathers import gathered_in_loops
+from tapegrad.program.fusion.gathers import Gathers, from_any_table, gathered_in_loops
 from tapegrad.program.fusion.loop_bodies import Body, Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, shared_work, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, Recomputation
@@ -80,15 +80,16 @@ def fused(
     takes_stages: TakesStages = without_stages,
     recomputes: Recomputes = stores_all,
     adds_rows: AddsRows = without_row_sums,
+    gathers: Gathers = from_any_table,
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
     Values of a weight up to `cheap` are recomputed where they are read, and those made of much
     smaller arrays if `recomputes` is true of them. Loops read the operands of the primitives in
     `windows` where these show them, and pass several times over rows for which `takes_stages` is
-    true. They add rows where `adds_rows` allows it.
+    true. They add rows where `adds_rows` allows it, and read tables by index where `gathers` does.
     """
-    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -106,6 +107,7 @@ class _Plan:
         takes_stages: TakesStages,
         recomputes: Recomputes,
         adds_rows: AddsRows,
+        gathers: Gathers,
     ) -> None:
         self.graph = graph
         self._windows = windows
@@ -130,7 +132,7 @@ class _Plan:
             space_of(self.full_shape(place)) if self.is_fusible(place) else ()
             for place in range(len(self.calls))
         ]
-        self._gathered = gathered_in_loops(graph, windows, self.is_fusible)
+        self._gathered = gathered_in_loops(graph, windows, self.is_fusible, gathers)
         self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
         self._stored = self._read_by_others()
         self.recomputation = Recomputation(self, self._stored, cheap, recomputes)

@@ -22,29 +22,42 @@ MOST_OF_SHORT_ROWS = 4
 """The same for rows that are shorter than a sector: each reader reads the longer index again."""
 
 
+Gathers = Callable[[int], bool]
+"""Whether loops should read by index in a table of so many bytes."""
+
+
+def from_any_table(nbytes: int) -> bool:
+    """Loops read by index in tables of all sizes."""
+    return True
+
+
 def gathered_in_loops(
-    graph: Graph, windows: Collection[str], is_fusible: Callable[[int], bool]
+    graph: Graph,
+    windows: Collection[str],
+    is_fusible: Callable[[int], bool],
+    gathers: Gathers = from_any_table,
 ) -> set[int]:
     """Return the numbers of the values that loops gather.
 
     All readers of such a value are loops, so that its rows are never stored. Reading a row again
     costs about as much as reading a copy of it, unless rows are short and far apart.
     """
-    gathers = {
+    found = {
         call.results[0].number: call
         for call in graph.calls
         if call.primitive.name in GATHERS and call.primitive.name in windows
+        if gathers(call.reads[0].nbytes)
     }
-    if not gathers:
+    if not found:
         return set()
-    readers: dict[int, int] = dict.fromkeys(gathers, 0)
+    readers: dict[int, int] = dict.fromkeys(found, 0)
     stored = {value.number for value in graph.results}
     shown: dict[int, int] = {}
     for place, call in enumerate(graph.calls):
         made = call.results[0].number if call.results else None
         for value in call.reads:
             number = shown.get(value.number, value.number)
-            is_table = made in gathers and value is call.reads[0]
+            is_table = made in found and value is call.reads[0]
             if is_fusible(place) or is_table:
                 readers[number] = readers.get(number, 0) + 1
             elif made is not None and is_view(call):
@@ -54,7 +67,7 @@ def gathered_in_loops(
     stored |= {number for view, number in shown.items() if view in stored}
     return {
         number
-        for number, call in gathers.items()
+        for number, call in found.items()
         if number not in stored and readers[number] > 0 and _is_cheap(call, readers[number])
     }
 

@@ -17,6 +17,7 @@ from typing import Any
 from tapegrad.core.background import checkpoint
 from tapegrad.core.exact_key import exact_key
 from tapegrad.program.fusion.fusion import Takes, fused, is_constant
+from tapegrad.program.fusion.gathers import Gathers, from_any_table
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
@@ -50,13 +51,14 @@ def fused_in_parts(
     takes_stages: TakesStages = without_stages,
     recomputes: Recomputes = stores_all,
     adds_rows: AddsRows = without_row_sums,
+    gathers: Gathers = from_any_table,
 ) -> list[Call | Fused]:
     """Return the steps in order, like `fused`; equal parts of a long program are fused once.
 
     To meet a memory budget, values are recomputed wherever they are read, so nothing is cut then.
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
-        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
     # Slices may depend on the round of a loop. If they do, loops do not look through them.
     steady = frozenset(windows)
     ranges, share = _ranges(graph, takes, steady)
@@ -65,7 +67,7 @@ def fused_in_parts(
         ranges, _ = _ranges(graph, takes, steady)
     if len(ranges) == 1:
         if len(graph.calls) <= MOST_CALLS:
-            return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows)
+            return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
         steady = frozenset(windows)
     ranges = [piece for places in ranges for piece in _divided(places)]
     parts = _with_copies(graph, ranges, takes, steady)
@@ -78,7 +80,9 @@ def fused_in_parts(
         key = part.key(takes, steady)
         form = known.get(key)
         if form is None:
-            steps = fused(part.graph(), takes, cheap, steady, takes_stages, recomputes, adds_rows)
+            steps = fused(
+                part.graph(), takes, cheap, steady, takes_stages, recomputes, adds_rows, gathers
+            )
             form = known[key] = _Form(part, steps)
         found += form.steps_of(part)
     return found

@@ -164,6 +164,10 @@ class CudaLoopCompiler:
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight <= _WEIGHT_PER_BYTE * nbytes
 
+    def gathers(self, nbytes: int) -> bool:
+        """Return True: other threads compute while one waits for memory."""
+        return True
+
     def adds_rows(self, dtype: np.dtype[Any], entries: int, size: int) -> bool:
         """Return whether rows are added by atomic operations."""
         return adds_atomically(dtype, entries, size)
