@@ -6,6 +6,7 @@ from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.distribute.cluster_spec import ClusterSpec
 from tapegrad.io.messages import BytesList, Example, Feature, Features, FloatList, Int64List
+from tapegrad.io.sequences import FeatureList, FeatureLists, SequenceExample
 from tapegrad.keras.saving.checkpoint import (
     Checkpoint,
     CheckpointManager,
@@ -30,9 +31,12 @@ __all__ = [
     "ClusterSpec",
     "Example",
     "Feature",
+    "FeatureList",
+    "FeatureLists",
     "Features",
     "FloatList",
     "Int64List",
+    "SequenceExample",
     "latest_checkpoint",
     "list_variables",
     "load_checkpoint",

@@ -13,6 +13,9 @@ from tapegrad.data.structure import to_host
 from tapegrad.data.threads import Applied, Parallel, Prefetch
 from tapegrad.errors import ArgumentError, ShapeError
 
+_AHEAD = 16
+"""Elements that a thread of interleave prepares; handing over single ones costs more than most."""
+
 # Map
 
 
@@ -139,7 +142,7 @@ class Interleave(Plan):
 
         def begun(element: Any, before: State | None) -> Source:
             plan = self._planned(element)
-            ahead = max(self._block, 2)
+            ahead = max(self._block, _AHEAD)
             plan = Prefetch(plan, ahead) if self._workers and not run.peeks else plan
             return plan.start(host, before)
 

@@ -254,8 +254,10 @@ class _Worker:
 
     def _has_room(self) -> bool:
         with self._change:
-            while len(self._ready) >= self._size and not self._stopped:
-                self._change.wait()
+            # After a pause, half of the room is used at once: waking a thread takes time.
+            if len(self._ready) >= self._size:
+                while len(self._ready) > self._size // 2 and not self._stopped:
+                    self._change.wait()
             return not self._stopped
 
     def _prepared(self) -> _Ready:
@@ -274,8 +276,10 @@ class _Worker:
                 if self._stopped:
                     return None
                 self._change.wait(_PATIENCE)
-            self._change.notify_all()
-            return self._ready.popleft()
+            ready = self._ready.popleft()
+            if len(self._ready) <= self._size // 2:
+                self._change.notify_all()
+            return ready
 
     def stop(self) -> None:
         """Let the thread end, and drop the prepared elements."""

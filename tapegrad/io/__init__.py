@@ -29,6 +29,7 @@ from tapegrad.io.parsing import (
     parse_single_example,
 )
 from tapegrad.io.records import TFRecordOptions, TFRecordWriter
+from tapegrad.io.sequences import parse_sequence_example, parse_single_sequence_example
 from tapegrad.io.tensor_messages import parse_tensor, serialize_tensor
 
 __all__ = [
@@ -51,7 +52,9 @@ __all__ = [
     "gfile",
     "matching_files",
     "parse_example",
+    "parse_sequence_example",
     "parse_single_example",
+    "parse_single_sequence_example",
     "parse_tensor",
     "read_file",
     "serialize_tensor",

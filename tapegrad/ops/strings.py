@@ -27,8 +27,8 @@ from tapegrad.errors import ArgumentTypeError
 
 MOVING = {
     *("broadcast_to", "concat", "flip", "gather_rows", "identity", "permute_dims", "reshape"),
-    *("roll", "slice", "split", "stack", "stop_gradient", "take", "take_along_axis", "unstack"),
-    "where",
+    *("roll", "slice", "slice_set", "split", "stack", "stop_gradient", "take", "take_along_axis"),
+    *("take_runs", "take_set", "unstack", "where"),
 }
 """Primitives whose results are elements of their operands."""
 
@@ -38,6 +38,8 @@ def call_on_text(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     name = primitive.name
     if name in ("add", "equal", "not_equal"):
         return _of_two(name, *args)
+    if name == "full_like":
+        return _filled(**params)
     if name not in MOVING:
         raise ArgumentTypeError(
             f"{name} computes with numbers. Got text, not numbers; functions of text are in "
@@ -47,6 +49,17 @@ def call_on_text(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     assert backend is not None
     found = primitive.generic_kernel(backend.xp)(*map(_raw, args), **params)
     return tuple(map(_wrapped, found)) if primitive.many else _wrapped(found)
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    """Return equal texts, of which the empty one is the zero, or equal numbers."""
+    if dtype is not None and np.dtype(dtype).kind != "O":
+        return wrap(host.place(np.full(shape, value, dtype)))
+    if not is_text(value) and value != 0:
+        raise ArgumentTypeError(f"A string tensor cannot be filled with the number {value!r:.60}.")
+    found = np.empty(shape, object)
+    found.fill(text_array(value).item() if is_text(value) else b"")
+    return string_tensor(found)
 
 
 def _of_two(name: str, first: Any, second: Any) -> Any:

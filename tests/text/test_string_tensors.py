@@ -253,3 +253,19 @@ def test_python_functions_take_and_return_text():
     assert shouted("a").numpy() == b"A"
     found = tf.numpy_function(lambda a: np.int64(len(a)), [tf.constant(["a", "b"])], tf.int64)
     assert int(found) == 2
+
+
+def test_texts_are_padded_filled_and_replaced():
+    words = tf.constant([["a", "bb"]])
+
+    assert tf.zeros_like(words).tolist() == [[b"", b""]]
+    assert tf.zeros_like(words, dtype=tf.int32).tolist() == [[0, 0]]
+    padded = tf.pad(words, [[0, 1], [1, 0]], constant_values="<p>")
+    wanted = np.pad(words.numpy(), [[0, 1], [1, 0]], constant_values=b"<p>")
+    assert padded.tolist() == wanted.tolist()
+    assert tf.pad(words, [[0, 0], [0, 1]]).tolist() == [[b"a", b"bb", b""]]
+    assert tf.pad(words[0], [[1, 1]], mode="REFLECT").tolist() == [b"bb", b"a", b"bb", b"a"]
+    changed = tf.tensor_scatter_nd_update(words, [[0, 1]], ["c"])
+    assert changed.tolist() == [[b"a", b"c"]]
+    with pytest.raises(ArgumentTypeError, match="filled with the number 1"):
+        tf.ones_like(words)

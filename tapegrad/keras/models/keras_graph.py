@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -79,6 +80,10 @@ def _called(layer: Any, name: str, number: int, given: Any, tensors: dict[_Key, 
     )
     if isinstance(layer, Operation):
         args = [*layer.options.pop("subscripts", "").split(), *args]
+        if layer.function is operator.getitem and isinstance(args[1], list):
+            args[1] = tuple(args[1])  # Keras keeps the parts of an index as a list
+        layer.options.update({key: v for key, v in kwargs.items() if v is not None})
+        kwargs = {}
     outputs = layer(*args, **{key: v for key, v in kwargs.items() if v is not None})
     for index, one in enumerate(nest.flatten(outputs)):
         tensors[name, number, index] = one
@@ -160,7 +165,9 @@ def _record(
     found = [_divided(layer, node) for node in nodes]
     config = {"name": layer.name, **{k: written(v) for k, v in found[0][1].items()}}
     name = operation_class(layer.function)
-    record = {"module": OPERATIONS, "class_name": name, "config": config}
+    is_image = layer.function.__module__.endswith("image_functions")
+    module = f"{OPERATIONS}.image" if is_image else OPERATIONS
+    record = {"module": module, "class_name": name, "config": config}
     return {**record, "registered_name": name}, [(operands, {}) for operands, _ in found]
 
 

@@ -35,11 +35,26 @@ _OPERATORS = {
     "Mod": "mod",
     "Multiply": "mul",
     "Negative": "neg",
+    "NotEqual": "ne",
     "Power": "pow",
     "Subtract": "sub",
     "TrueDivide": "truediv",
 }
 _OF_OPERATORS = {name: kind for kind, name in _OPERATORS.items()}
+_NAMES_IN_KERAS: Mapping[str, Mapping[str, str]] = {
+    "clip": {"min": "x_min", "max": "x_max", "a_min": "x_min", "a_max": "x_max"},
+    "reshape": {"shape": "newshape"},
+    "slice": {"size": "shape"},
+    "tile": {"reps": "repeats"},
+}
+"""The names in Keras of arguments for which NumPy or TensorFlow have other names."""
+_OPERANDS = {
+    ("digitize", "bins"),
+    ("full_like", "fill_value"),
+    ("quantile", "q"),
+    ("slice", "begin"),
+}
+"""Arguments with other names than tensors that are operands in Keras."""
 _DROPPED = {"quantization_config", "zero_output_for_mask", "optional", "sparse", "ragged"}
 """Arguments of Keras that change nothing here."""
 _OF_EVERY_LAYER = (
@@ -117,17 +132,37 @@ def divided_arguments(
     bound = inspect.signature(function).bind(*args, **options)
     operands: list[Any] = []
     rest: dict[str, Any] = {}
+    names = _NAMES_IN_KERAS.get(function.__name__, {})
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             operands.extend(value)
         elif kind is inspect.Parameter.VAR_KEYWORD:
             rest.update(value)
-        elif is_tensor(value) or _TENSOR_NAMES.fullmatch(name):
+        elif (
+            is_tensor(value)
+            or _TENSOR_NAMES.fullmatch(name)
+            or (function.__name__, name) in _OPERANDS
+        ):
             operands.append(value)
         else:
-            rest[name] = value
+            rest[names.get(name, name)] = value
+    if function.__name__ == "einsum" and isinstance(operands[0], str):
+        rest["subscripts"] = operands.pop(0)
     return operands, rest
+
+
+def options_here(class_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an operation of Keras under their names here.
+
+    >>> options_here("Slice", {"shape": (2, 2)})
+    {'size': (2, 2)}
+    """
+    if class_name == "Slice":
+        return {"size" if name == "shape" else name: value for name, value in config.items()}
+    if class_name == "Bincount":
+        return {name: value for name, value in config.items() if name != "sparse"}
+    return dict(config)
 
 
 def fitting(kind: type, config: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from tapegrad.keras.saving.keras_records import (
     fitting,
     is_operation,
     operation_of,
+    options_here,
     place_of,
     policy_name,
 )
@@ -288,7 +289,7 @@ def _operation(record: Mapping[str, Any], shared: dict[Any, Any]) -> Any:
         record["class_name"],
         lambda name: next(filter(None, (_of(face, name) for face in _WITH_FUNCTIONS[-2:])), None),
     )
-    return Operation(function, config, name=name)
+    return Operation(function, options_here(record["class_name"], config), name=name)
 
 
 def _found(record: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_elements, check_whole
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.strings import is_text
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.creation import full_like, full_like_p, numpy_dtype_of
 from tapegrad.ops.elementwise import arithmetic
@@ -68,8 +69,8 @@ def _pairs(paddings: Any, rank: int) -> tuple[tuple[int, int], ...]:
 def _pad_constant(x: Any, pairs: tuple[tuple[int, int], ...], value: Any) -> Any:
     index = tuple(slice(before, before + n) for (before, _), n in zip(pairs, x.shape, strict=True))
     shape = tuple(n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True))
-    if isinstance(value, _NUMBERS):
-        if value == 0:
+    if is_text(x) or isinstance(value, _NUMBERS):
+        if not is_text(x) and value == 0:
             return unslice_p(x, index=index, shape=shape)
         filled = full_like_p(x, shape=shape, value=value, dtype=numpy_dtype_of(x))
         return slice_set_p(filled, x, index=index)

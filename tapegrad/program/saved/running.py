@@ -54,7 +54,9 @@ class SavedGraph:
     def run(self, tensors: Sequence[Any], lengths: tuple[int, ...]) -> list[Any]:
         """Return the outputs for these inputs, and assign to the variables that it changes."""
         if lengths not in self._instances:
-            self._instances[lengths] = particular(self._tree, lengths)
+            rules = self._tree.get("rules", ())
+            graph = {key: part for key, part in self._tree.items() if key != "rules"}
+            self._instances[lengths] = particular(graph, lengths, rules)
         tree = self._instances[lengths]
         known = {value[0]: tensor for value, tensor in zip(tree["inputs"], tensors, strict=True)}
         for name, value in tree["variables"].items():

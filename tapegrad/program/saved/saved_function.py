@@ -19,6 +19,13 @@ from tapegrad.program.function import Function
 from tapegrad.program.record.arguments import flatten_call
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
+from tapegrad.program.saved.derived_sizes import (
+    Sizes,
+    UndeterminedError,
+    far_lengths,
+    first_lengths,
+    other_lengths,
+)
 from tapegrad.program.saved.encoding import Encoder
 from tapegrad.program.saved.extensions import decoded, made_extension
 from tapegrad.program.saved.running import SavedGraph
@@ -27,9 +34,19 @@ from tapegrad.program.saved.sizes import (
     NotGeneralError,
     general,
     largest_bound,
+    particular,
     trial_lengths,
 )
 
+_FACTORS = (1, 2, 4)
+_LONG = 16
+"""Factors of the lengths where an axis is divided. Loops over long axes are not unrolled."""
+_SYMBOLS_OF_TEXTS = 2
+"""Functions with more symbols mostly take images, for which short axes are enough."""
+_UNIT = 32
+"""Functions that halve images and double them again take multiples of this number."""
+_MOST_MORE = 24
+"""So many recordings tell apart the rules for a division, or check them."""
 _MOST_TRIALS = 40
 """So many combinations of lengths are tried for axes that only some lengths fit."""
 _SMALL_LENGTHS = 33
@@ -128,7 +145,7 @@ def _encoded_function(
         return _recorded(function, args, dict(kwargs), given, encoder, whose)
 
     try:
-        tree = for_all_lengths(recorded, len(order), encoder.lengths)
+        tree = for_all_lengths(recorded, len(order), encoder.lengths, may_divide=True)
     except NotGeneralError:
         raise ArgumentError(
             f"{whose} cannot be saved for all lengths: recordings with other lengths make other "
@@ -144,13 +161,81 @@ def _encoded_function(
 
 
 def for_all_lengths(
-    record: Callable[[tuple[int, ...]], tuple[Any, int]], symbols: int, rows: Sequence[int]
-) -> Any:
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], symbols: int, rows: Sequence[int],
+    may_divide: bool = False,
+) -> Any:  # fmt: skip
     """Return the program for all lengths, from the first set of lengths that it can be called with.
 
     An axis may have to be a multiple of a number, or all elements make rows of one of `rows`.
-    `record` returns the program for some lengths and the largest bound of a slice in it.
+    `record` returns the program for some lengths and the largest bound of a slice in it. With
+    `may_divide`, lengths may be divided, as by strided convolutions; the program then has rules.
     """
+    if may_divide and symbols > _SYMBOLS_OF_TEXTS:
+        for unit in (1, _UNIT):
+            with suppress(ShapeError, NotGeneralError):
+                return _with_divisions(record, symbols, unit=unit)
+    try:
+        return _for_possible_lengths(record, symbols, rows)
+    except NotGeneralError:
+        if not may_divide:
+            raise
+        for factor in _FACTORS if symbols > _SYMBOLS_OF_TEXTS else (*_FACTORS, _LONG):
+            with suppress(ShapeError, NotGeneralError):
+                return _with_divisions(record, symbols, factor)
+        raise
+
+
+def _with_divisions(
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], symbols: int, factor: int = 1,
+    unit: int = 1,
+) -> Any:  # fmt: skip
+    probes, far = other_lengths(symbols, factor, unit), far_lengths(symbols, factor, unit)
+    lengths = first_lengths(symbols, factor, unit)
+    trees = [_beyond_slices(record, one) for one in lengths]
+    for probe in probes[-_MOST_MORE:]:
+        sizes = Sizes(lengths, probes)
+        try:
+            sizes.explain(trees)
+            tree = general(trees, lengths, sizes)
+        except UndeterminedError as error:
+            if error.lengths is None:
+                raise NotGeneralError from None
+            lengths.append(error.lengths)
+            trees.append(_beyond_slices(record, error.lengths))
+            continue
+        checked = _beyond_slices(record, probe)
+        if particular(tree, probe, sizes.rules) == checked:
+            _check_far(record, tree, sizes.rules, far)
+            return {**tree, "rules": sizes.rules}
+        lengths.append(probe)
+        trees.append(checked)
+    raise NotGeneralError
+
+
+def _check_far(
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], tree: Any, rules: Sequence[Any],
+    lengths: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Raise if code compares lengths and does something else for these ones."""
+    with suppress(ShapeError):  # they may be too short
+        recorded = record(lengths)[0]
+        if particular(tree, lengths, rules) != recorded:
+            raise NotGeneralError
+
+
+def _beyond_slices(
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], lengths: tuple[int, ...]
+) -> Any:
+    """Return a recording; shorter axes would not show where a slice ends."""
+    tree, limit = record(lengths)
+    if limit >= min(lengths):
+        raise NotGeneralError
+    return tree
+
+
+def _for_possible_lengths(
+    record: Callable[[tuple[int, ...]], tuple[Any, int]], symbols: int, rows: Sequence[int]
+) -> Any:
     ways: list[Any] = [{}]
     if symbols:
         ways += [{"are_round": True}, *[{"row": row} for row in rows]]

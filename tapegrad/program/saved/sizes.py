@@ -1,7 +1,7 @@
 """One description of a program for all lengths of some axes, from recordings for a few lengths.
 
 The numbers in which the recordings differ are sums of products of these lengths: batch * 4 + 1. A
-further recording checks them.
+further recording checks them. Where lengths are divided, `derived_sizes` has the rules.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from tapegrad.core.values.sizes import Noted, bounds
 from tapegrad.errors import FileFormatError, ShapeError
+from tapegrad.program.saved.derived_sizes import Sizes, all_sizes, total
 
 MOST_SYMBOLS = 4
 _LARGEST_PART = 1024
@@ -72,8 +73,10 @@ def trial_lengths(
     return [*product(*pairs), tuple(lengths[2] for lengths in chosen)]
 
 
-def general(trees: Sequence[Any], lengths: Sequence[tuple[int, ...]]) -> Any:
-    """Return JSON values that hold for all lengths.
+def general(
+    trees: Sequence[Any], lengths: Sequence[tuple[int, ...]], sizes: Sizes | None = None
+) -> Any:
+    """Return JSON values that hold for all lengths; with `sizes`, those that follow from them.
 
     >>> general([[5, 10], [7, 14], [67, 134]], trial_lengths(1))
     [{'size': [[0, 1], [1, 1]]}, {'size': [[0, 1], [2, 1]]}]
@@ -82,14 +85,22 @@ def general(trees: Sequence[Any], lengths: Sequence[tuple[int, ...]]) -> Any:
     if all(type(tree) is type(first) and tree == first for tree in trees):
         return first
     if all(type(tree) is int for tree in trees):
-        return {"size": _coefficients(trees, lengths)}
+        return {"size": _formula(trees, lengths, sizes)}
     if all(type(tree) is float and tree for tree in trees):
-        return {"ratio": _coefficients([_inverse(tree) for tree in trees], lengths)}
+        return {"ratio": _formula([_inverse(tree) for tree in trees], lengths, sizes)}
     if all(isinstance(tree, list) and len(tree) == len(first) for tree in trees):
-        return [general(parts, lengths) for parts in zip(*trees)]
+        return [general(parts, lengths, sizes) for parts in zip(*trees)]
     if all(isinstance(tree, dict) and tree.keys() == first.keys() for tree in trees):
-        return {key: general([tree[key] for tree in trees], lengths) for key in first}
+        return {key: general([tree[key] for tree in trees], lengths, sizes) for key in first}
     raise NotGeneralError
+
+
+def _formula(
+    numbers: Sequence[int], lengths: Sequence[tuple[int, ...]], sizes: Sizes | None
+) -> Any:
+    if sizes is None:
+        return _coefficients(numbers, lengths)
+    return {"terms": sizes.terms(tuple(numbers))}
 
 
 def _inverse(number: float) -> int:
@@ -117,21 +128,27 @@ def _products(lengths: tuple[int, ...]) -> list[int]:
     return [prod(some) for count in chosen for some in combinations(lengths, count)]
 
 
-def particular(tree: Any, lengths: tuple[int, ...]) -> Any:
-    """Return the JSON values for these lengths.
+def particular(tree: Any, lengths: tuple[int, ...], rules: Sequence[Any] = ()) -> Any:
+    """Return the JSON values for these lengths; `rules` make further sizes.
 
     >>> particular({"size": [[1, 1], [2, 1]]}, (10,))
     21
     """
+    return _particular(tree, lengths, all_sizes(rules, lengths))
+
+
+def _particular(tree: Any, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
     if isinstance(tree, list):
-        return [particular(one, lengths) for one in tree]
+        return [_particular(one, lengths, sizes) for one in tree]
     if not isinstance(tree, dict):
         return tree
     for kind in ("size", "ratio"):
         if len(tree) == 1 and kind in tree:
-            number = _sum(tree[kind], lengths)
+            content = tree[kind]
+            is_derived = isinstance(content, dict)
+            number = total(content["terms"], sizes) if is_derived else _sum(content, lengths)
             return number if kind == "size" else 1 / number
-    return {key: particular(one, lengths) for key, one in tree.items()}
+    return {key: _particular(one, lengths, sizes) for key, one in tree.items()}
 
 
 def _sum(coefficients: Any, lengths: tuple[int, ...]) -> int:
