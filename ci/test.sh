@@ -15,7 +15,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_
 export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
 style_checks
 start_type_checks
-step "pytest" "$PYTHON" -m pytest -n auto --maxprocesses=8 "$@"
+step "pytest" "$PYTHON" -m pytest -p tests.economy -n auto --maxprocesses=8 "$@"
 # Results must not depend on the engine; a minute of tests without it.
 [ $# -gt 0 ] || step "plain" bash ci/plain.sh
 # A tenth of Keras' own tests with Keras on tapegrad: about two minutes.

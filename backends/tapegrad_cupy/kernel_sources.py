@@ -29,7 +29,7 @@ from types import ModuleType
 from tapegrad_cupy.kernels import kernel_table
 from tapegrad_cupy.kernels.attention import attention_tiles
 from tapegrad_cupy.kernels.casting import multi_casts
-from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, pooling
+from tapegrad_cupy.kernels.convolution import few_channels, grouped, patches, pooling, sequences
 from tapegrad_cupy.kernels.copying import copies, corners, multi_copies, shape
 from tapegrad_cupy.kernels.elementwise import accumulate, conversions, vjp as elementwise_vjp
 from tapegrad_cupy.kernels.fourier import frames
@@ -93,6 +93,7 @@ MODULES: tuple[ModuleType, ...] = (
     scan,
     scatter,
     searching,
+    sequences,
     long_sorts,
     row_sorts,
     shape,

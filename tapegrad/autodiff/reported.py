@@ -10,7 +10,8 @@ from typing import Any
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.call_site import call_site
 from tapegrad.core.event_log import LOGS, EventLog
-from tapegrad.core.memory_trace import bytes_of, owner_of, site_of
+from tapegrad.core.memory_holders import bytes_of
+from tapegrad.core.memory_trace import owner_of, site_of
 from tapegrad.core.out_of_memory import arrays_in
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.tensor import Tensor

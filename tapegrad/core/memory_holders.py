@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tapegrad.core.backend.registry import capabilities_of, find_backend
-from tapegrad.core.memory_trace import bytes_of, owner_of, site_of
+from tapegrad.core.backend.registry import backend_of, capabilities_of, find_backend
+from tapegrad.core.memory_trace import owner_of, site_of
 from tapegrad.core.out_of_memory import arrays_in, readable, set_report
 from tapegrad.core.recorder import Node
 from tapegrad.core.values.tensor import Tensor
@@ -75,6 +76,22 @@ def _arrays(device: str) -> Iterator[Held]:
                 continue
             seen.add(id(owner))
             yield site_of(array) or where, what, bytes_of(owner, array)
+
+
+def bytes_of(owner: Any, array: Any) -> int:
+    """Return the bytes of an array's owner, or of the array itself if the owner does not say.
+
+    >>> import numpy as np
+    >>> x = np.zeros((2, 3))
+    >>> bytes_of(owner_of(x[0]), x[0])
+    48
+    """
+    size = getattr(owner, "nbytes", None)
+    if size is None and owner is not array:
+        size = getattr(owner, "size", None)  # an allocation of CuPy
+    if size is None:
+        size = math.prod(array.shape) * backend_of(array).dtype_of(array).itemsize
+    return int(size)
 
 
 def largest_holders(device: str, most: int = 5) -> str:

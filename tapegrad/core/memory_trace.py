@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.call_site import call_site
 from tapegrad.core.eager_hooks import is_hooked
 
@@ -33,21 +31,6 @@ def owner_of(array: Any) -> Any:
     while getattr(array, "base", None) is not None:
         array = array.base
     return array
-
-
-def bytes_of(owner: Any, array: Any) -> int:
-    """Return the bytes of an array's owner, or of the array itself if the owner does not say.
-
-    >>> x = np.zeros((2, 3))
-    >>> bytes_of(owner_of(x[0]), x[0])
-    48
-    """
-    size = getattr(owner, "nbytes", None)
-    if size is None and owner is not array:
-        size = getattr(owner, "size", None)  # an allocation of CuPy
-    if size is None:
-        size = math.prod(array.shape) * backend_of(array).dtype_of(array).itemsize
-    return int(size)
 
 
 def note_array(array: Any, site: str = "") -> None:

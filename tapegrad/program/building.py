@@ -37,7 +37,7 @@ MOST_CALLS = 500
 With all loops in the cache a build takes about a fifth to a half of a millisecond per call.
 """
 
-_one_at_a_time: Any = threading.RLock()
+one_at_a_time: Any = threading.RLock()
 """Held while a program is built, since the caches of passes and compilers are for one thread."""
 
 _settings = {"wait": os.environ.get("TAPEGRAD_WAIT", "") not in ("", "0")}
@@ -144,7 +144,7 @@ class Building:
         """Return the program, None if it has been made."""
         if self._source is None:
             return None
-        with _one_at_a_time, Progress(len(self._source.graph.calls), self._name):
+        with one_at_a_time, Progress(len(self._source.graph.calls), self._name):
             return program_of(*self._source)
 
     @property
@@ -252,8 +252,8 @@ def latest(program: Runnable) -> Runnable:
 
 def _start_child() -> None:
     """Free the lock in a forked process, where the thread that held it does not exist."""
-    global _one_at_a_time
-    _one_at_a_time = threading.RLock()
+    global one_at_a_time
+    one_at_a_time = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

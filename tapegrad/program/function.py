@@ -28,6 +28,7 @@ from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.element_loops import ElementLoops
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions, run_python
 from tapegrad.program.building import is_waiting
+from tapegrad.program.changing_numbers import ChangingNumbers
 from tapegrad.program.checked_twin import checked_twin
 from tapegrad.program.concrete import ConcreteFunction
 from tapegrad.program.eager_mode import SETTINGS
@@ -115,6 +116,7 @@ class Function(Explained):
         self._first_under_tapes: ProgramCache[ForwardBackward] = ProgramCache()
         self._eager_keys = EagerKeys()
         self._families = Families()
+        self._numbers = ChangingNumbers()
         self._gradient: Function | None = None
         self._history = History()
         make = functools.partial(Function, memory_budget=memory_budget, wait=wait)
@@ -519,7 +521,7 @@ class Function(Explained):
         Otherwise the call returns the result of its recording.
         """
         budget, guards, waits = self._memory_budget, call.guards(), self.waits_for_builds()
-        entry = call.entry(call.later, guards, self._name, budget)
+        entry = self._numbers.entry(call, guards, self._name, budget)
         entry.building.report = weakref.WeakMethod(self._note_failure)
         self._history.note_buildings(call.seconds, [entry.building], call.made_from)
         first, is_built = entry, False

@@ -98,11 +98,19 @@ class RecordedCall:
 
     def entry(self, graph: Graph, guards: Guards, name: str, budget: int | None) -> Entry:
         """Return the entry of a program, which is not built yet."""
-        variables = self._recording.variables
-        building = Building(graph, variables, name, budget)
+        building = Building(graph, self.variables, name, budget)
         if graph is self.later:
             self._needed = building.recorded
-        return Entry(building, self._result, self._flat, variables, guards)
+        return self.entry_of(building, guards)
+
+    def entry_of(self, building: Building, guards: Guards, numbers: Sequence[Any] = ()) -> Entry:
+        """Return the entry of a program whose last inputs are numbers of this recording."""
+        return Entry(building, self._result, self._flat, self.variables, guards, numbers)
+
+    @property
+    def variables(self) -> dict[int, Variable]:
+        """The variables of the recording by their numbers."""
+        return self._recording.variables
 
     def finish(self, is_forced: bool) -> tuple[bool, Any]:
         """Assign what the recording computed; return whether that was done, and the result.

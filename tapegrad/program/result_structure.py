@@ -34,8 +34,11 @@ class Entry:
         flat: list[Any],
         variables: dict[int, Variable],
         guards: Guards,
+        numbers: Sequence[Any] = (),
     ) -> None:
         self.building = building
+        self._numbers = numbers
+        """Inputs of the program that are no arguments, but Python numbers of this recording."""
         self._program: Runnable = building
         self.guards = guards
         recorded = building.recorded
@@ -51,7 +54,7 @@ class Entry:
         self.written_arguments = tuple(result.written) if type(result) is WithWrites else ()
         """The positions of the arguments that the function writes to."""
         self._build = built_at_once(self._structure, self._leaves, self._copied)
-        self.run = self._run_meanwhile
+        self.run = self._run_any if numbers else self._run_meanwhile
 
     @property
     def program(self) -> Program:
@@ -80,7 +83,7 @@ class Entry:
 
     def _outputs(self, arrays: list[Any]) -> Sequence[Any]:
         self._program = latest(self._program)
-        outputs = self._program(arrays)
+        outputs = self._program([*arrays, *self._numbers] if self._numbers else arrays)
         if not self._copied:
             return outputs
         return [copy_of(a) if place in self._copied else a for place, a in enumerate(outputs)]

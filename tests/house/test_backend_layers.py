@@ -45,7 +45,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("outer_tape", "program_cache", "recorded_call"),
         ("loops",),
         ("autograph",),
-        ("families",),
+        ("changing_numbers", "families"),
         ("checked_twin", "concrete", "eager_mode", "explanation", "graph_mode"),
         ("eager_reasons", "memory_blocks", "memory_budget", "reported"),
         ("host_call",),

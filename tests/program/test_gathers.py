@@ -10,6 +10,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad_cupy.kernels.loops import schedule
+from tapegrad_numpy.loops.entry_points import CLoopCompiler
 from tests import capabilities
 from tests.house.host_cuda import HostLoops
 from tests.program.reference_loops import Reference
@@ -18,13 +19,22 @@ from tests.program.test_windows import check, steps_of
 rng = np.random.default_rng(5)
 
 
-@pytest.fixture(params=["reference", "cuda"], autouse=True)
+_COMPILERS = {"reference": Reference, "cuda": HostLoops, "c": CLoopCompiler}
+
+
+@pytest.fixture(params=["reference", "cuda", "c"], autouse=True)
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of compilers that gather: the reference, and CUDA kernels that run on the host."""
-    if request.param == "cuda" and shutil.which("g++") is None:
+    if request.param != "reference" and shutil.which("g++") is None:
         pytest.skip("Needs a C++ compiler.")
-    made = HostLoops() if request.param == "cuda" else Reference()
+    made = _COMPILERS[request.param]()
     capabilities.use(monkeypatch, loops=made, specializer=None)
+
+
+@pytest.fixture
+def adds_rows(request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["loops"] == "c":
+        pytest.skip("Loops in C add no rows.")
 
 
 def array(*shape: int) -> Any:
@@ -159,6 +169,7 @@ def test_gathered_rows_are_not_counted_as_stored_bytes() -> None:
 # Sums of rows
 
 
+@pytest.mark.usefixtures("adds_rows")
 def test_rows_are_added_by_the_loop_that_computes_them() -> None:
     ids = tf.constant(rng.integers(-2, 7, 30))
 
@@ -168,6 +179,7 @@ def test_rows_are_added_by_the_loop_that_computes_them() -> None:
     assert len(program.steps) == 1
 
 
+@pytest.mark.usefixtures("adds_rows")
 @pytest.mark.parametrize("width", [1, 3, 8])
 def test_messages_along_edges_are_never_stored(width: int) -> None:
     source, target = places(12, 50), tf.constant(np.sort(rng.integers(0, 12, 50)))
@@ -192,6 +204,7 @@ def test_messages_along_edges_are_never_stored(width: int) -> None:
     assert backward.cost().bytes_written <= 8 * (2 * 12 * width + 12 * width + 50)
 
 
+@pytest.mark.usefixtures("adds_rows")
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_sums_along_any_axis(axis: int) -> None:
     index = places(5, 4)
@@ -209,6 +222,7 @@ def test_sums_along_any_axis(axis: int) -> None:
     assert "take_add" not in steps_of(program)
 
 
+@pytest.mark.usefixtures("adds_rows")
 def test_an_index_of_rank_two_adds_rows() -> None:
     index = places(9, 6, 4)
 
@@ -223,6 +237,7 @@ def test_an_index_of_rank_two_adds_rows() -> None:
     assert "take_add" not in steps_of(program)
 
 
+@pytest.mark.usefixtures("adds_rows")
 def test_rows_and_one_value_per_row_are_added_after_a_reduction() -> None:
     users, items = places(9, 40), places(7, 40)
 
@@ -273,6 +288,7 @@ def test_threads_add_up_neighbouring_rows(
     forward(function, array(count, 12), array(count))
 
 
+@pytest.mark.usefixtures("adds_rows")
 @pytest.mark.parametrize("width", [1, 6])
 def test_sorted_rows_have_the_same_sums(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     for compiler in (Reference, HostLoops):

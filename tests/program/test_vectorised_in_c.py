@@ -68,6 +68,30 @@ def test_conditions_of_rows_are_masks() -> None:
     assert "choose_float(x" in sources_of(steps)
 
 
+def test_bools_of_rows_are_numbers() -> None:
+    x = rng.normal(size=(6, 20, 8))
+    y = rng.integers(0, 2, (6, 20, 1)).astype(np.float64)
+
+    (found,), steps = recorded(lambda x, y: tf.where(y == 0.0, x, x * 2.0), x, y)
+
+    np.testing.assert_array_equal(found, np.where(y == 0, x, 2 * x))
+    assert "const bool" not in sources_of(steps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("exponent", [-12, -5, -4, -3, -2, -1, 4, 5, 7, 8, 12])
+def test_whole_powers(exponent: int, dtype: str) -> None:
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, 4.0]
+    x = np.concatenate([rng.uniform(-100, 100, 500), special]).astype(dtype)
+    with np.errstate(all="ignore"):
+        (found,), steps = recorded(lambda x: (x + 0.0) ** exponent, x)
+        expected = (x + 0.0).astype(np.longdouble) ** exponent
+    rtol = (1 if dtype == "float32" else 8) * np.finfo(dtype).eps
+    np.testing.assert_allclose(found.astype(np.longdouble), expected, rtol=rtol)
+    np.testing.assert_array_equal(np.signbit(found[-8:-4]), np.signbit(expected[-8:-4]))
+    assert "tg_pow(" not in sources_of(steps)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("exponent", [-3.5, -2.5, -1.5, 0.5, 1.5, 2.5, 3.5])
 def test_powers_of_roots(exponent: float, dtype: str) -> None:

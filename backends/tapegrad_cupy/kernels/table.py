@@ -7,6 +7,7 @@ from sys import maxsize
 from tapegrad_cupy.kernels.attention.attention import KERNELS as ATTENTION
 from tapegrad_cupy.kernels.convolution.convolution import KERNELS as CONVOLUTION
 from tapegrad_cupy.kernels.convolution.pooling import KERNELS as POOLING
+from tapegrad_cupy.kernels.convolution.sequences import KERNELS as SEQUENCES
 from tapegrad_cupy.kernels.copying.copies import KERNELS as COPIES
 from tapegrad_cupy.kernels.copying.joins import KERNELS as JOINS
 from tapegrad_cupy.kernels.copying.shape import KERNELS as SHAPE
@@ -47,6 +48,7 @@ KERNELS = {
     **EPILOGUES,
     **CONVOLUTION,
     **POOLING,
+    **SEQUENCES,
     **ATTENTION,
     **ROWS,
     **SPECIAL,

@@ -34,16 +34,32 @@ def bound(loop: Loop, kernel: Kernel, address: Address) -> Run:
     """The function on arrays: results are allocated here, all else happens in C."""
     arrays = [(given.dtype, given.shape) for given in loop.inputs]
     arrays += [(output.dtype, output.shape) for output in loop.outputs]
-    function = caller(arrays, len(loop.inputs), kernel, address)
+    given = [*arrays, (np.dtype(np.int64), (1,))] if kernel.reports else arrays
+    function = caller(given, len(loop.inputs), kernel, address)
+    function = _reporting(function) if kernel.reports else function
     careful = functools.partial(_with_any_arrays, function, loop.inputs, loop.outputs)
     scope: dict[str, Any] = {"function": function, "careful": careful, "empty": np.empty}
     for k, output in enumerate(loop.outputs):
         scope[f"s{k}"], scope[f"d{k}"] = output.shape, np.dtype(output.dtype)
     exec(_run_code(len(loop.inputs), len(loop.outputs)), scope)
     run: Run = scope["run"]
-    attach_parts(run, kernel, address, len(arrays), team())
-    if direct_calls.are_used():
+    attach_parts(run, kernel, address, len(arrays), team(), kernel.reports)
+    # What is written over the array of a variable could not be taken back after an error.
+    if direct_calls.are_used() and not kernel.reports:
         run.__dict__["writer"] = functools.partial(_writer, loop, arrays, kernel, address)
+    return run
+
+
+def _reporting(function: Callable[..., int]) -> Callable[..., int]:
+    """Return a function of a loop that raises an error if the loop reports a wrong index."""
+
+    def run(*arrays: Any) -> int:
+        is_wrong = np.zeros(1, np.int64)
+        code = function(*arrays, is_wrong)
+        if is_wrong[0]:
+            raise IndexError("An index is out of range.")
+        return code
+
     return run
 
 

@@ -48,6 +48,21 @@ static INLINE $T power_of_root_$T($T x, int n) {
 }
 """),
 )
+TEXTS["whole_power"] = (
+    "",
+    Template(r"""
+/* x to the power of n; in double precision each power of a float is exact enough */
+static INLINE $T whole_power_$T($T x, int n) {
+    const int m = n < 0 ? -n : n;
+    const double square = (double)x * x, fourth = square * square;
+    double y = m & 8 ? fourth * fourth : 1;
+    if (m & 4) y *= fourth;
+    if (m & 2) y *= square;
+    if (m & 1) y *= x;
+    return n < 0 ? 1 / y : y;
+}
+"""),
+)
 TEXTS["exp_parts"] = (
     "",
     Template(r"""

@@ -6,13 +6,15 @@ into slices by its length alone, so that the number of threads does not change r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tapegrad.core.trace.expression import UntraceableError, kind_of_dtype
 from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.element_types import register, storage, stored
+from tapegrad_numpy.loops.formulas import formula
 from tapegrad_numpy.loops.layout import COLUMNS
-from tapegrad_numpy.loops.source import CUT, Kernel, Writer, bounds, formula
+from tapegrad_numpy.loops.source import CUT, WORK, Kernel, Writer, bounds
 
 PIECE = 4096
 """The number of elements along the innermost axis that are reduced to one partial result."""
@@ -75,6 +77,10 @@ class Combination:
             return f"add_to(&high{self.k}, &low{self.k}, {value});"
         return self.joined(f"high{self.k}", value)
 
+    def taken(self, value: str) -> str:
+        """Let the only partial result be the accumulators."""
+        return f"high{self.k} = {value};" + (f" low{self.k} = 0;" if self.sums else "")
+
     def closing(self) -> tuple[str, frozenset[str]]:
         """The function that computes the result from the reduced value, and its callees."""
         lines = [f"static INLINE {self.target} finish{self.k}_KEY({self.type} x0) {{"]
@@ -93,8 +99,12 @@ class Combination:
 
     def result(self, index: str, at: str) -> str:
         """Write the result from the accumulators."""
+        return self.written(self.finished(index), at)
+
+    def written(self, result: str, at: str) -> str:
+        """Write a finished result."""
         dtype = self.output.dtype
-        value = stored(dtype, self.finished(index))
+        value = stored(dtype, result)
         return f"(({storage(dtype)} *)data[{self.place}])[{at}] = {value};"
 
     def kept(self, index: str, slot: str) -> str:
@@ -144,12 +154,14 @@ def write_combining(loop: Loop) -> Kernel:
     for _, calls in finishing:
         writer.functions |= calls
     along_inner = writer.space.combined[-1]
-    body = _rows(writer, parts) if along_inner else _columns(writer, parts)
+    deep = math.prod(writer.space.sizes[axis] for axis in writer.space.combined_outer)
+    columns = _few_rows if deep <= _ROWS_TOGETHER else _columns
+    body = _rows(writer, parts) if along_inner else columns(writer, parts)
     texts = [text for text, _ in finishing]
-    text = "\n".join([*writer.before(), *texts, *body, *_close(parts)])
+    text = [*writer.before(), *texts, *body, *_close(parts)]
     result = writer.cut(PIECE)
     slots = result.slices * result.results * len(parts) if result.slices > 1 else 0
-    return Kernel(text, frozenset(writer.functions), tuple(writer.numbers), slots)
+    return writer.kernel(text, slots)
 
 
 def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
@@ -157,33 +169,41 @@ def _rows(writer: Writer, parts: list[Combination]) -> list[str]:
     groups = f"task / {CUT['slices']}"
     start = f"({groups}) * {CUT['rows_at_once']}"
     steps = f"{CUT['deep']} * {CUT['pieces']}"
+    kept, reduced = writer.space.kept_outer, writer.space.combined_outer
+    is_whole = not reduced and writer.space.sizes[-1] <= PIECE
     # A division costs more than a short row.
     divided, left = (f"first ? first {sign} {CUT['pieces']} : 0" for sign in "/%")
     return [
-        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        WORK,
         f"const int64_t slice = task % {CUT['slices']};",
         *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
         *bounds("first", "stop", f"slice * {CUT['share']}", CUT["share"], steps),
         *writer.once(),
+        *writer.indices(kept, "row"),
         "for (; row < last; ++row) {",
-        *writer.indices(writer.space.kept_outer, "row"),
         *[line for part in parts for line in part.accumulators("")],
         *[part.cleared("") for part in parts],
         f"int64_t deep = {divided}, piece = {left};",
+        *writer.indices(reduced, "deep"),
         "for (int64_t step = first; step < stop; ++step) {",
         *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),
-        *writer.indices(writer.space.combined_outer, "deep"),
         *writer.row(),
-        *inner_sums(parts, writer.formula.results, writer.walk),
-        f"if (++piece == {CUT['pieces']}) {{ piece = 0; ++deep; }}",
+        *inner_sums(parts, writer.formula.results, writer.walk, is_whole=is_whole),
+        f"if (++piece == {CUT['pieces']}) {{", "piece = 0;", *writer.advance(reduced), "}",
         "}",
         *_leave(parts, "", "row"),
+        *writer.advance(kept),
         "}\n}",
-    ]
+    ]  # fmt: skip
 
 
-def inner_sums(parts: list[Combination], values: Sequence[str], walk: Walk) -> list[str]:
-    """Reduce along the innermost axis from `begin` to `end` with vector instructions."""
+def inner_sums(
+    parts: list[Combination], values: Sequence[str], walk: Walk, *, is_whole: bool = False
+) -> list[str]:
+    """Reduce along the innermost axis from `begin` to `end` with vector instructions.
+
+    With `is_whole` there is nothing to combine the result with.
+    """
     if any(part.waits for part in parts):
         return _in_lanes(parts, values, walk)
     before, uses, after = [], [], []
@@ -192,7 +212,7 @@ def inner_sums(parts: list[Combination], values: Sequence[str], walk: Walk) -> l
         k, sign = part.k, _SIGNS[part.combine]
         before.append(f"{part.partial} b{k} = {part.identity()};")
         uses.append(f"b{k} {sign}= {values[k]};")
-        after.append(part.gathered(f"b{k}"))
+        after.append(part.taken(f"b{k}") if is_whole else part.gathered(f"b{k}"))
         reductions += f" reduction({sign}:b{k})"
     return [*before, *walk("begin", "end", uses, reductions), *after]
 
@@ -225,11 +245,45 @@ def _in_lanes(parts: list[Combination], values: Sequence[str], walk: Walk) -> li
     ]  # fmt: skip
 
 
+def _few_rows(writer: Writer, parts: list[Combination]) -> list[str]:
+    """Reduce few rows to one: the sums in their own precision are the results."""
+    start = f"rest / {CUT['pieces']} * {CUT['rows_at_once']}"
+    kept, reduced = writer.space.kept_outer, writer.space.combined_outer
+    names = [f"b{part.k}[j]" for part in parts]
+    uses = [part.joined(f"b{part.k}[i - begin]", writer.formula.results[part.k]) for part in parts]
+    each = ["#pragma omp simd", "for (int64_t j = 0; j < width; ++j) {"]
+    at = f"row * {CUT['inner']} + begin + j"
+    results = [part.written(f"finish{part.k}_KEY({name})", at) for part, name in zip(parts, names)]
+    return [
+        WORK,
+        "const int64_t rest = task;",
+        *bounds("begin", "end", f"rest % {CUT['pieces']} * {CUT['piece']}", CUT["piece"],
+                CUT["inner"]),
+        *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
+        "const int64_t width = end - begin;",
+        *[f"{part.type} b{part.k}[{COLUMNS}];" for part in parts],
+        *writer.once(),
+        *writer.indices(kept, "row"),
+        "for (; row < last; ++row) {",
+        *writer.indices(reduced, "0"),
+        *each, *[f"{name} = {part.identity()};" for part, name in zip(parts, names)], "}",
+        f"for (int64_t deep = 0; deep < {CUT['deep']}; ++deep) {{",
+        *writer.row(),
+        *writer.walk("begin", "end", uses),
+        *writer.advance(reduced),
+        "}",
+        *each, *results, "}",
+        *writer.advance(kept),
+        "}\n}",
+    ]  # fmt: skip
+
+
 def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
     """Reduce along outer axes: the results are adjacent along the innermost axis."""
     start = f"rest / {CUT['pieces']} * {CUT['rows_at_once']}"
     size = f"[{COLUMNS}]"
     sums = [part for part in parts if part.sums]
+    kept, reduced = writer.space.kept_outer, writer.space.combined_outer
     each = "for (int64_t j = 0; j < width; ++j) {"
     uses = []
     for part in parts:
@@ -239,7 +293,7 @@ def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
         else:
             uses.append(part.joined(f"high{part.k}[i - begin]", value))
     return [
-        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        WORK,
         f"const int64_t slice = task % {CUT['slices']}, rest = task / {CUT['slices']};",
         *bounds("begin", "end", f"rest % {CUT['pieces']} * {CUT['piece']}", CUT["piece"],
                 CUT["inner"]),
@@ -249,21 +303,23 @@ def _columns(writer: Writer, parts: list[Combination]) -> list[str]:
         *[line for part in parts for line in part.accumulators(size)],
         *[f"{part.type} b{part.k}{size};" for part in sums],
         *writer.once(),
+        *writer.indices(kept, "row"),
         "for (; row < last; ++row) {",
-        *writer.indices(writer.space.kept_outer, "row"),
+        *writer.indices(reduced, "first"),
         each, *[part.cleared("[j]") for part in parts], "}",
         f"for (int64_t some = first; some < stop; some += {_ROWS_TOGETHER}) {{",
         f"const int64_t until = some + {_ROWS_TOGETHER} < stop ? some + {_ROWS_TOGETHER} : stop;",
         each, *[f"b{part.k}[j] = 0;" for part in sums], "}",
         "for (int64_t deep = some; deep < until; ++deep) {",
-        *writer.indices(writer.space.combined_outer, "deep"),
         *writer.row(),
         *writer.walk("begin", "end", uses),
+        *writer.advance(reduced),
         "}",
         "#pragma omp simd",
         each, *[f"add_to(&high{p.k}[j], &low{p.k}[j], b{p.k}[j]);" for p in sums], "}",
         "}",
         each, *_leave(parts, "[j]", f"row * {CUT['inner']} + begin + j"), "}",
+        *writer.advance(kept),
         "}\n}",
     ]  # fmt: skip
 

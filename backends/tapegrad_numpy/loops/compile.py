@@ -9,6 +9,7 @@ import shlex
 import threading
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
@@ -71,9 +72,15 @@ def _written(loop: Loop, is_program: bool = False) -> Kernel | None:
 
 
 def _key(compiler: Compiler, kernel: Kernel) -> str:
-    flag = str(int(kernel.flushes))
-    text = compiler.identity + _shared_text() + flag + kernel.text
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    digest = _digest_of_shared_text(compiler.identity).copy()
+    digest.update(f"{int(kernel.flushes)}{kernel.text}".encode())
+    return str(digest.hexdigest())[:32]
+
+
+@functools.cache
+def _digest_of_shared_text(identity: str) -> Any:
+    # The text is some hundred times as long as that of a loop.
+    return hashlib.sha256((identity + _shared_text()).encode())
 
 
 @functools.cache

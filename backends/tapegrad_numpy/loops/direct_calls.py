@@ -182,6 +182,8 @@ class _Numbers(np.ndarray):
     method: _Method
     libraries: tuple[Any, ...]
     kept: Any
+    work: int
+    """About how many elements the function processes, if it is a sequence."""
 
 
 @functools.cache

@@ -37,10 +37,14 @@ class CLoopCompiler:
     joins = False
     definitions = frozenset({
         *("euclidean_norm", "log_softmax", "log_softmax_gradient", "logsumexp", "normalize"),
-        *("normalize_gradient", "one_hot", "scatter_along_axis", "sgd_rows_update", "softmax"),
-        *("softmax_gradient", "sum_of_squares", "ties", "weigh_bins"),
+        *("normalize_gradient", "offset_index", "one_hot", "scatter_along_axis"),
+        *("sgd_rows_update", "softmax", "softmax_gradient", "sum_of_squares", "ties"),
+        "weigh_bins",
     })  # fmt: skip
-    windows = frozenset({"flip", "roll", "slice", "split", "take_runs", "unslice", "unstack"})
+    windows = frozenset({
+        *("flip", "gather_rows", "roll", "segment_take", "slice", "split", "take", "take_runs"),
+        *("unslice", "unstack"),
+    })  # fmt: skip
     widened = frozenset({
         *("avg_pool", "avg_pool_gradient", "conv", "conv_filter_gradient", "conv_input_gradient"),
         *("matmul", "matmul_stack", "matvec", "max_pool", "pool_scatter", "segment_sum"),

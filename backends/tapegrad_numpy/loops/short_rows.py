@@ -15,8 +15,9 @@ from math import prod
 
 from tapegrad_numpy.loops.combining import Combination
 from tapegrad_numpy.loops.element_types import storage
+from tapegrad_numpy.loops.formulas import for_all_arguments
 from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, is_heavy, names_in
-from tapegrad_numpy.loops.source import CUT, Body, Writer, bounds, for_all_arguments
+from tapegrad_numpy.loops.source import CUT, WORK, Body, Writer, bounds
 
 LENGTH = 32
 """The longest short row. To read elements with gaps takes time, which must be worth it."""
@@ -30,7 +31,7 @@ TOGETHER = 128
 """The number of rows that are processed together."""
 _FEWEST = 8
 """The fewest rows that are worth it."""
-_GATHERED_LENGTH, _FEWEST_GATHERED, _MOST_GATHERED = 8, 64, 8
+_GATHERED_LENGTH, _FEWEST_GATHERED, _MOST_GATHERED = 7, 64, 8
 """The longest rows that are adjacent along several axes, the fewest of them, the most inputs."""
 _MOST_TRANSPOSED = 4
 """The most inputs that are copied to the stack."""
@@ -42,7 +43,7 @@ def has_short_rows(writer: Writer) -> bool:
     """Return whether rows are short, and many of them are adjacent."""
     sizes, combined = writer.space.sizes, writer.space.combined
     is_along_last = len(sizes) > 1 and combined == (*[False] * (len(sizes) - 1), True)
-    if not is_along_last or not writer.windows.are_fixed:
+    if not is_along_last or not writer.windows.are_fixed or not _can_gather(writer):
         return False
     if sizes[-2] < _FEWEST:
         return _are_gathered(writer)
@@ -54,6 +55,13 @@ def has_short_rows(writer: Writer) -> bool:
     whole = sum(read.seen == writer.loop.shape for read in writer.loop.inputs)
     is_in_memory = whole + len(writer.stored()) > 2
     return sizes[-1] <= (_CHEAP_LENGTH_IN_MEMORY if is_in_memory else _CHEAP_LENGTH)
+
+
+def _can_gather(writer: Writer) -> bool:
+    """Whether each row has indices of its own, which are not read by index themselves."""
+    gathers = writer.gathers
+    have_own = all(any(gathers.moves[i][:-1]) for i in gathers.inputs)
+    return have_own and not gathers.for_indices & {*gathers.inputs}
 
 
 def _are_gathered(writer: Writer) -> bool:
@@ -77,8 +85,9 @@ class _ShortRows:
         self.is_gathered = writer.space.sizes[-2] < _FEWEST
         """Whether inputs are copied first, because rows are adjacent along several axes."""
         levels = []
-        for *outer, across, along in writer.space.steps:
-            moves = any((*outer, across)) if self.is_gathered else across
+        for i, (*outer, across, along) in enumerate(writer.gathers.moves):
+            are_any = self.is_gathered or i in writer.gathers.inputs
+            moves = any((*outer, across)) if are_any else across
             level = (ACROSS if moves else 0) | (ALONG if along else 0)
             # What changes along outer axes alone is read once more for each row.
             levels.append(level or (ACROSS if any(outer) else 0))
@@ -89,7 +98,8 @@ class _ShortRows:
         self.gathered = {i: level for i, level in enumerate(levels) if level in (ACROSS, ELEMENT)}
         """The inputs that are copied first, with their levels."""
         if not self.is_gathered:
-            self.gathered = {}
+            by_index = writer.gathers.inputs
+            self.gathered = {i: level for i, level in self.gathered.items() if i in by_index}
         shared = [
             i
             for i, level in enumerate(levels)
@@ -163,7 +173,7 @@ class _ShortRows:
         kept = writer.space.kept_outer
         lines = [
             *(text for text, _ in closings),
-            "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+            WORK,
             *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
             # A variable, because the compiler reads memory again after each store.
             f"const int64_t length = {CUT['inner']};",
@@ -211,21 +221,49 @@ class _ShortRows:
         for i, level in self.gathered.items():
             steps = {axis: step for axis, step in enumerate(self.writer.space.steps[i]) if step}
             lines += [f"const int64_t s{i}_{a} = {self._number(n)};" for a, n in steps.items()]
-            place = " + ".join(f"k{axis} * s{i}_{axis}" for axis in kept if axis in steps)
-            inner.append(f"{self.writer.pointer(i)}g{i} = p{i} + {place};")
-            if level == ACROSS:
-                inner += ["{", self.writer.load(i, f"g{i}[0]"), f"r{i}[i] = x{i};", "}"]
-                continue
-            inner += [
-                "for (int64_t j = 0; j < length; ++j) {",
-                self.writer.load(i, f"g{i}[j * s{i}_{len(sizes) - 1}]"),
-                f"t{i}[j * {TOGETHER} + i] = x{i};",
-                "}",
-            ]
+            inner += self._gather(i, level)
         for axis in reversed(kept[1:]):
             inner.append(f"if (++k{axis} == n{axis}) {{ k{axis} = 0;")
         lines += [_OF_ALL, *inner, f"++k{kept[0]};"]
         return [*lines, "}" * (len(kept) - 1), "}"]
+
+    def _gather(self, i: int, level: int) -> list[str]:
+        """The copy of an input of one row."""
+        gathers, along = self.writer.gathers, len(self.writer.space.sizes) - 1
+        by_row = [*self._by_index(i)] if i in gathers.inputs and i not in gathers.varied else []
+        by_element = [*self._by_index(i)] if i in gathers.varied else []
+        start = " + ".join([self._of_row(i), *[f"at{i}"] * bool(by_row)])
+        lines = [*by_row, f"{self.writer.pointer(i)}g{i} = p{i} + {start};"]
+        place = [f"j * s{i}_{along}"] if self.writer.space.steps[i][along] else []
+        place += [f"at{i}"] * bool(by_element)
+        if level == ACROSS:
+            return [*lines, "{", self.writer.load(i, f"g{i}[0]"), f"r{i}[i] = x{i};", "}"]
+        return [
+            *lines,
+            "for (int64_t j = 0; j < length; ++j) {",
+            *by_element,
+            self.writer.load(i, f"g{i}[{' + '.join(place)}]"),
+            f"t{i}[j * {TOGETHER} + i] = x{i};",
+            "}",
+        ]
+
+    def _of_row(self, i: int) -> str:
+        """Where the row is in an input that is copied, or of which indices are read."""
+        if i not in self.gathered:
+            return self._place(i, is_element=False)
+        steps, kept = self.writer.space.steps[i], self.writer.space.kept_outer
+        return " + ".join(f"k{axis} * s{i}_{axis}" for axis in kept if steps[axis]) or "0"
+
+    def _by_index(self, i: int) -> list[str]:
+        """The place of a row, or of an element, that is read by index."""
+
+        def load(k: int) -> str:
+            along = self.writer.space.steps[k][-1]
+            element = f" + j * {self._number(along)}" if along else ""
+            place = self._of_row(k) if self.writer.levels[k] else "0"
+            return self.writer.load(k, f"p{k}[{place}{element}]")
+
+        return self.writer.place_by_index(i, load)
 
     def _buffers(self) -> list[str]:
         kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]

@@ -1,39 +1,25 @@
 """Generate the C source of a loop, and the integers with its sizes.
 
 Loops that differ only in sizes have the same source, so that one compiled function serves all of
-them. Reductions are in combining.py.
+them, except for the lengths of short rows. Reductions are in combining.py.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
-from tapegrad_numpy.loops.element_types import (
-    CASTS,
-    in_c,
-    loaded,
-    name_of,
-    register,
-    storage,
-    stored,
-)
+from tapegrad_numpy.loops.element_types import loaded, name_of, register, storage, stored
+from tapegrad_numpy.loops.formulas import FAR_CALL, for_all_arguments, formula
+from tapegrad_numpy.loops.gathers import Gathers
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
-from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
 from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
-
-_CALL = re.compile(r"\b(?!cfloat\(|cdouble\()([a-z]\w*)\(")
-_NAME = re.compile(r"\b[vx]\d+\b")
-_LINE = re.compile(r"const .+ (v\d+) = (.+);")
-_CHOICE = re.compile(r"(const (float|double) v\d+ = )([vx]\d+) \? (.+) : (.+);")
-_FAR_CALL = re.compile(r"\btg_(" + "|".join(FAR) + r")\(")
 
 _WORTH_STAGES = 64
 """The shortest innermost axis for which stages are used."""
@@ -41,8 +27,15 @@ _MOST_PACKED, _LEAST_ROWS = 2048, 8
 """The longest rows that are packed, and the number of rows from which on it pays."""
 CAREFUL_PIECE = 4096
 """The number of elements that are checked together before a function in FAR is computed."""
+_MOST_WRITTEN, _WRITTEN = 16, (24, 32, 48, 64)
+"""The lengths of rows that are constants of the source: up to the first number, and others."""
+_OR_WRONG = " reduction(|:wrong)"
+"""For loops in which each element reports whether its index is wrong."""
 _LINES, _HEAVIEST = 8, 16
 """The statements that take as long as a call of a function, and the largest weight."""
+WORK = """static void work_KEY(char **restrict data, const int64_t *restrict z, int64_t task,
+                     Slot *slots) {"""
+"""The head of the function of a task, which changes neither addresses nor sizes."""
 CUT = {name: f"z[{index}]" for index, name in enumerate(Cut._fields)}
 
 
@@ -59,18 +52,8 @@ class Kernel(NamedTuple):
     """The number of partial results that it stores."""
     flushes: bool = False
     """Whether small results become zero; see small_results.py."""
-
-
-class Formula(NamedTuple):
-    """Statements by the loop level at which they run, and the names of the results."""
-
-    once: list[str]
-    """Statements that depend on inputs of one element only."""
-    per_row: list[str]
-    """Statements that are invariant along the innermost axis."""
-    per_element: list[str]
-    results: list[str]
-    functions: frozenset[str]
+    reports: bool = False
+    """Whether it takes one more array and writes 1 there if an index is out of range."""
 
 
 class Body(NamedTuple):
@@ -83,118 +66,6 @@ class Body(NamedTuple):
     """Statements that store or use results, after all reads of an element."""
 
 
-def formula(
-    expressions: Sequence[Expression], names: Sequence[str], levels: Sequence[int]
-) -> Formula:
-    """Generate statements; the level of an input (0, 1 or 2) is the loop that changes it."""
-    _refuse_dtypes(expressions)
-    lines, results = statements(expressions, names, _OF_FLOATS, _OF_COMPLEX, CASTS)
-    lines, results = [in_c(line) for line in lines], [in_c(result) for result in results]
-    level_of = dict(zip(names, levels))
-    functions: set[str] = set()
-    by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for line in lines:
-        match = _LINE.fullmatch(line)
-        assert match is not None
-        functions.update(_CALL.findall(match[2]))
-        text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
-        level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
-        level_of[match[1]] = level
-        if level == 2:
-            by_level[2].append(_with_masks(text, level_of))
-        else:
-            by_level[level].append(for_all_arguments(text))
-    unknown = functions - FUNCTIONS
-    if unknown:
-        raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
-    once, per_row, per_element = by_level
-    return Formula(once, per_row, per_element, results, frozenset(functions))
-
-
-def _with_masks(line: str, level_of: Mapping[str, int]) -> str:
-    """Choose by masks where the condition is the same for all elements of a row.
-
-    GCC does not vectorise a loop with such a condition.
-    """
-    match = _CHOICE.fullmatch(line)
-    if match is None or level_of[match[3]] == 2:
-        return line
-    return f"{match[1]}choose_{match[2]}({match[3]}, {match[4]}, {match[5]});"
-
-
-def for_all_arguments(line: str) -> str:
-    """Return a statement with the functions of the C library instead of those in FAR."""
-    return _FAR_CALL.sub(r"far_\1(", line)
-
-
-def _extreme(node: Expression) -> str:
-    """Return the formula of a maximum or minimum; a NaN operand gives NaN.
-
-    The larger of 0.0 and -0.0 is 0.0 and the smaller is -0.0, as in IEEE 754. If one operand is a
-    number, a comparison says as much.
-    """
-    is_largest = node.name == "maximum"
-    sign = ">" if is_largest else "<"
-    for place, operand in enumerate(node.operands):
-        if operand.name == "constant":
-            wins_ties = not operand.value and (math.copysign(1.0, operand.value) > 0) == is_largest
-            if not operand.value and wins_ties == (place == 0):
-                sign += "="
-            return f"{{0}} {sign} {{1}} || {{0}} != {{0}} ? {{0}} : {{1}}"
-    return "larger({0}, {1})" if is_largest else "smaller({0}, {1})"
-
-
-_MOST_HALVES = 7
-"""The largest exponent, in halves, for which a root and products replace a power."""
-
-
-def _power(node: Expression) -> str | None:
-    """Return the formula of a power with an exponent such as -1.5, None for others.
-
-    Powers are computed in double precision, which takes ten times as long.
-    """
-    base, exponent = node.operands
-    halves = 2 * exponent.value if exponent.name == "constant" else 0
-    is_known = halves % 2 == 1 and abs(halves) <= _MOST_HALVES
-    return f"power_of_root({{0}}, {int(halves)})" if is_known and base.dtype == node.dtype else None
-
-
-_OF_FLOATS = {"maximum": _extreme, "minimum": _extreme, "pow": _power}
-
-_OF_COMPLEX = {
-    "add": "{0} + {1}",
-    "subtract": "{0} - {1}",
-    "multiply": "MUL_{T}({0}, {1})",
-    "negative": "-{0}",
-    "square": "MUL_{T}({0}, {0})",
-    "conj": "~{0}",
-    "real": "__real__ {0}",
-    "imag": "__imag__ {0}",
-    "equal": "{0} == {1}",
-    "not_equal": "{0} != {1}",
-    "where": "{0} ? {1} : {2}",
-}
-"""Formulas in GNU C. Its own product has special cases for infinite factors, NumPy's has not."""
-
-_OF_BITS = frozenset({"nextafter", "spacing"})
-"""Functions whose results depend on the precision of their operands."""
-
-
-def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
-    waiting, seen = list(expressions), set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        waiting += node.operands
-        if node.dtype is None:
-            continue
-        name = name_of(node.dtype)
-        if name not in LOOP_DTYPES or (name == "bfloat16" and node.name in _OF_BITS):
-            raise UntraceableError(f"Loops in C do not compute {node.name} of {name}.")
-
-
 class Writer:
     """The source that all forms share: inputs, addresses and the innermost loop."""
 
@@ -202,19 +73,20 @@ class Writer:
         self.loop = loop
         self.space: Space = merge_axes(loop)
         self.numbers: list[int] = [0] * len(Cut._fields)
-        self.levels = [self._level(steps) for steps in self.space.steps]
         self.windows = Windows(loop, self.space, self._table)
+        self.gathers = Gathers(loop, self.space, self.number)
+        self.levels = [self._level(moves) for moves in self.gathers.moves]
         expressions = [output.expression for output in (*loop.stages, *loop.outputs)]
         levels = [*self.levels, *(1 for _ in loop.stages)]
         self.formula = formula(expressions, [f"x{i}" for i in range(len(levels))], levels)
         self.functions = set(self.formula.functions)
         self.packed = self._packed()
         """Inputs with gaps between their elements that each task first copies without gaps."""
-        self.careful = any(_FAR_CALL.search(line) for line in self.formula.per_element)
+        self.careful = any(FAR_CALL.search(line) for line in self.formula.per_element)
 
     @staticmethod
-    def _level(steps: Sequence[int]) -> int:
-        return 2 if steps[-1] else int(any(steps))
+    def _level(moves: Sequence[bool]) -> int:
+        return 2 if moves[-1] else int(any(moves))
 
     def _packed(self) -> list[int]:
         """Columns of small matrices, for example: the same row of numbers for all rows."""
@@ -228,6 +100,7 @@ class Writer:
             for i in self._at_level(2)
             if steps[i][-1] != 1
             and not any(steps[i][:-1])
+            and i not in self.gathers.inputs
             and not (i in self.windows.inputs and self.windows.is_uneven(i))
         ]
 
@@ -252,6 +125,34 @@ class Writer:
         calls = sum(line.count("tg_") for line in lines)
         return min(_HEAVIEST, 1 + calls + len(lines) // _LINES)
 
+    def kernel(self, lines: Sequence[str], slots: int = 0, *, is_for_length: bool = True) -> Kernel:
+        """Return the kernel of a text, for this length of a row if it is short; called last."""
+        functions, numbers = frozenset(self.functions), tuple(self.numbers)
+        text = "\n".join(lines)
+        text = self._with_length(text) if is_for_length else text
+        return Kernel(text, functions, numbers, slots, reports=self.reports)
+
+    def _with_length(self, text: str) -> str:
+        """Write the length of short rows into the text, which saves half of the time.
+
+        Unusual lengths are left out, because each needs a compilation.
+        """
+        length, piece, pieces = self.numbers[:3]
+        if (
+            pieces != 1
+            or len(self.space.sizes) < 2
+            or (length > _MOST_WRITTEN and length not in _WRITTEN)
+        ):
+            return text
+        for name, value in (("inner", length), ("piece", piece), ("pieces", pieces)):
+            text = text.replace(CUT[name], str(value))
+        return text
+
+    @property
+    def reports(self) -> bool:
+        """Whether the loop takes an array in which it reports wrong indices."""
+        return bool(self.gathers.inputs)
+
     def number(self, value: int) -> str:
         """Return the C expression that reads a size or a stride."""
         return f"z[{self._table([value])}]"
@@ -269,11 +170,57 @@ class Writer:
 
     def once(self) -> list[str]:
         """Loads of one-element inputs, and the statements that depend only on them."""
-        loads = [
-            self.load(i, f"(({self.pointer(i)})data[{i}])[{self._first(i)}]")
-            for i in self._at_level(0)
-        ]
+        inputs = self.gathers.in_order(self._at_level(0))
+        loads = [line for i in inputs for line in self._load_once(i)]
         return [*loads, *self.formula.once, *self._packing(), *self._distances()]
+
+    def _load_once(self, i: int) -> list[str]:
+        """The load of an input of one element."""
+        place = f"(({self.pointer(i)})data[{i}])[{self._first(i)}"
+        if i not in self.gathers.inputs:
+            return [self.load(i, f"{place}]")]
+        return [*self.place_of_row(i), self.load(i, f"{place} + at{i}]")]
+
+    def place_of_row(self, i: int) -> list[str]:
+        """Where a row is that is read by index."""
+        return self.place_by_index(i, self._load_of_index)
+
+    def place_by_index(self, i: int, load: Callable[[int], str]) -> list[str]:
+        """The place of a row, given the loads of what indices are made of; reports wrong ones."""
+        lines = self.gathers.lines(i, self._index, load)
+        return [*lines, self.gathers.report(self.gathers.is_wrong(i))]
+
+    def _index(self, index: Expression) -> tuple[list[str], str]:
+        """The statements and the value of an index."""
+        count = len(self.loop.inputs)
+        found = formula((index,), [f"x{i}" for i in range(count)], [2] * count)
+        self.functions |= found.functions
+        lines = [*found.once, *found.per_row, *found.per_element]
+        return [for_all_arguments(line) for line in lines], found.results[0]
+
+    def _load_of_index(self, i: int) -> str:
+        """The load of an input from which an index is computed, wherever that is."""
+        if self.levels[i] == 2:
+            return self._load_element(i)
+        if self.levels[i] == 1:
+            return self.load(i, f"p{i}[0]")
+        return self._as_one(i, self._load_once(i))
+
+    def _as_one(self, i: int, lines: Sequence[str]) -> str:
+        """Statements that end with the load of an input, as one statement with own names."""
+        if len(lines) == 1:
+            return lines[0]
+        return f"const {self._kind(i)} x{i} = ({{ {' '.join(lines)} x{i}; }});"
+
+    def _load_element(self, i: int) -> str:
+        """The statement that reads an element of a row."""
+        if i in self.packed:
+            return self.held(i, f"packed{i}[i]")
+        if i not in self.gathers.varied:
+            return self.load(i, self._element(i))
+        lines = self.gathers.lines(i, self._index, self._load_of_index)
+        lines = [*lines, f"wrong |= {self.gathers.is_wrong(i)};"]
+        return self._as_one(i, [*lines, self.load(i, self._element(i))])
 
     def _distances(self) -> list[str]:
         """Variables for distances of elements: memory would be read again after each store."""
@@ -303,18 +250,24 @@ class Writer:
         return self.number(self.windows.first(i)) if is_window else "0"
 
     def indices(self, axes: Sequence[int], flat: str) -> list[str]:
-        """The index along each axis, computed from a flat index."""
-        lines = [f"int64_t rest_{flat} = {flat};"] if len(axes) > 1 else []
-        for position, axis in reversed(list(enumerate(axes))):
-            if len(axes) == 1:
-                lines.append(f"const int64_t i{axis} = {flat};")
-            elif position == 0:
-                lines.append(f"const int64_t i{axis} = rest_{flat};")
-            else:
-                size = self.number(self.space.sizes[axis])
-                lines.append(f"const int64_t i{axis} = rest_{flat} % {size};")
-                lines.append(f"rest_{flat} /= {size};")
-        return lines
+        """The index along each axis, computed from a flat index that is mostly 0."""
+        if len(axes) < 2:
+            return [f"int64_t i{axis} = {flat};" for axis in axes]
+        lines = [f"int64_t {', '.join(f'i{axis} = 0' for axis in axes)};", f"if ({flat}) {{"]
+        lines.append(f"int64_t rest = {flat};")
+        for axis in reversed(axes[1:]):
+            size = self.number(self.space.sizes[axis])
+            lines += [f"i{axis} = rest % {size};", f"rest /= {size};"]
+        return [*lines, f"i{axes[0]} = rest;", "}"]
+
+    def advance(self, axes: Sequence[int]) -> list[str]:
+        """Statements that go to the next index. A division would cost more than a short row."""
+        lines = []
+        for axis in reversed(axes[1:]):
+            size = self.number(self.space.sizes[axis])
+            lines += [f"if (++i{axis} == {size}) {{", f"i{axis} = 0;"]
+        lines += [f"++i{axis};" for axis in axes[:1]]
+        return [*lines, "}" * max(0, len(axes) - 1)]
 
     def row(self) -> list[str]:
         """The addresses of this row in every array, and its invariant statements."""
@@ -324,17 +277,24 @@ class Writer:
     def addresses(self, inputs: Sequence[int]) -> list[str]:
         """The addresses of this row in inputs, and loads of those that are invariant along it."""
         lines = []
-        for i in inputs:
-            if i in self.windows.inputs:
-                lines += self.windows.row(i, self.pointer(i), self.space.steps[i])
-                if self.levels[i] == 1:
-                    lines.append(self.windows.single(i, self.pointer(i)))
-                elif not self.windows.are_cut:
-                    lines.append(f"{self.pointer(i)}p{i} = base{i};")
-                continue
-            place = self._place(self.space.steps[i])
-            lines.append(f"{self.pointer(i)}p{i} = ({self.pointer(i)})data[{i}] + {place};")
-        return lines + [self.load(i, f"p{i}[0]") for i in inputs if self.levels[i] == 1]
+        for i in self.gathers.in_order(inputs):
+            lines += self._address(i)
+            if self.levels[i] == 1:  # the index of a row that comes later may read it
+                lines.append(self.load(i, f"p{i}[0]"))
+        return lines
+
+    def _address(self, i: int) -> list[str]:
+        kind = self.pointer(i)
+        if i not in self.windows.inputs:
+            return [f"{kind}p{i} = ({kind})data[{i}] + {self._place(self.space.steps[i])};"]
+        lines = self.windows.row(i, kind, self.space.steps[i])
+        if i in self.gathers.inputs and i not in self.gathers.varied:
+            lines = [*self.place_of_row(i), *lines, f"base{i} += at{i};"]
+        if self.levels[i] == 1:
+            lines.append(self.windows.single(i, kind))
+        elif not self.windows.are_cut:
+            lines.append(f"{kind}p{i} = base{i};")
+        return lines
 
     def targets(self) -> list[str]:
         """The addresses of this row in the outputs that store every element."""
@@ -371,7 +331,13 @@ class Writer:
         return self.walk_over(begin, end, body, reductions)
 
     def walk_over(self, begin: str, end: str, body: Body, reductions: str = "") -> list[str]:
-        """The innermost loop over some statements."""
+        """The innermost loop over some statements; it reports wrong indices of its elements."""
+        if not any("wrong |= " in load for load in body.loads.values()):
+            return self._walk_over(begin, end, body, reductions)
+        lines = self._walk_over(begin, end, body, f"{_OR_WRONG}{reductions}")
+        return ["{", "int wrong = 0;", *lines, self.gathers.report("wrong"), "}"]
+
+    def _walk_over(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         if not self.windows.are_cut:
             return self._walk(begin, end, body, reductions)
         start = self.windows.cut(begin, end, self.levels, self.pointer)
@@ -385,29 +351,25 @@ class Writer:
 
     def loads(self) -> dict[str, str]:
         """The statements that read an element, by the names of inputs."""
-        return {
-            f"x{i}": self.held(i, f"packed{i}[i]")
-            if i in self.packed
-            else self.load(i, self._element(i))
-            for i in self._at_level(2)
-        }
+        return {f"x{i}": self._load_element(i) for i in self._at_level(2)}
 
     def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
         lines, ends = body.lines, body.ends
         simd = f"#pragma omp simd{reductions}"
-        careful = any(_FAR_CALL.search(line) for line in lines)
+        checks = _OR_WRONG if reductions.startswith(_OR_WRONG) else ""
+        careful = any(FAR_CALL.search(line) for line in lines)
         if not careful and self.space.sizes[-1] >= _WORTH_STAGES:
             parts = staged(lines, ends, body.loads)
             if parts is not None:
-                return _walk_in_stages(begin, end, parts, body, simd)
+                return _walk_in_stages(begin, end, parts, body, simd, checks)
         plain = [simd, *head, *lines, *ends, "}"]
         if not careful:
             return plain
         exact = [for_all_arguments(line) for line in lines]
         return [
             "int far = 0;",
-            "#pragma omp simd reduction(|:far)",
+            f"#pragma omp simd reduction(|:far){checks}",
             *head, *lines, *_far_tests(lines), "}",
             "if (far) {", *head, *exact, *ends, "}",
             "} else {", *plain, "}",
@@ -415,6 +377,10 @@ class Writer:
 
     def _element(self, index: int) -> str:
         step = self.space.steps[index][-1]
+        if index in self.gathers.varied:
+            return (
+                f"p{index}[at{index} + i * {self.number(step)}]" if step else f"p{index}[at{index}]"
+            )
         if index in self.windows.inputs and self.windows.is_uneven(index):
             return f"p{index}[i]" if self.windows.is_ever_even(index) else f"p{index}[i * s{index}]"
         return f"p{index}[i]" if step == 1 else f"p{index}[i * d{index}]"
@@ -428,9 +394,20 @@ class Writer:
 
     def load(self, index: int, place: str) -> str:
         """The statement that reads an input at a place."""
+        value = loaded(self.loop.inputs[index].dtype, place)
+        kind = self._kind(index)
+        if index in self.gathers.inputs:
+            is_real = kind in ("float", "double")
+            there = f"there{index}"
+            value = f"choose_{kind}({there}, {value}, 0)" if is_real else f"{there} ? {value} : 0"
+        return f"const {kind} x{index} = {value};"
+
+    def _kind(self, index: int) -> str:
+        """The C type of an element of an input in an expression."""
         dtype = self.loop.inputs[index].dtype
-        kind = "bool" if name_of(dtype) == "bool" else register(dtype)
-        return f"const {kind} x{index} = {loaded(dtype, place)};"
+        if name_of(dtype) != "bool":
+            return register(dtype)
+        return "bool" if self.levels[index] == 2 else "int"  # see `formula`
 
     def held_type(self, index: int) -> str:
         """The C type in which a function keeps elements of an input."""
@@ -448,7 +425,9 @@ def _with_steps(load: str, inputs: Sequence[int]) -> str:
     return load
 
 
-def _walk_in_stages(begin: str, end: str, parts: Staged, body: Body, simd: str) -> list[str]:
+def _walk_in_stages(
+    begin: str, end: str, parts: Staged, body: Body, simd: str, checks: str
+) -> list[str]:
     """The innermost loop in stages; the last one stores the results, after all reads."""
     lines = [
         f"for (int64_t block = {begin}; block < {end}; block += {BLOCK}) {{",
@@ -457,7 +436,7 @@ def _walk_in_stages(begin: str, end: str, parts: Staged, body: Body, simd: str) 
     for number, stage in enumerate(parts.stages):
         is_last = number == len(parts.stages) - 1
         lines += [f"{parts.types[name]} s_{name}[{BLOCK}];" for name in stage.hands_on]
-        lines += [simd if is_last else "#pragma omp simd"]
+        lines += [simd if is_last else f"#pragma omp simd{checks}"]
         lines.append("for (int64_t i = block; i < edge; ++i) {")
         for name in stage.reads:
             if name in body.loads:
@@ -473,7 +452,7 @@ def _walk_in_stages(begin: str, end: str, parts: Staged, body: Body, simd: str) 
 def _far_tests(lines: Iterable[str]) -> list[str]:
     tests = []
     for line in lines:
-        match = re.search(_FAR_CALL.pattern + r"(.+)\);$", line)
+        match = re.search(FAR_CALL.pattern + r"(.+)\);$", line)
         if match is not None:
             tests.append(f"far |= magnitude({match[2]}) > far_limit({match[2]});")
     return tests
@@ -485,19 +464,20 @@ def write_plain(loop: Loop) -> Kernel:
     kept = writer.space.kept_outer
     lines = [
         *writer.before(),
-        "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+        WORK,
         f"const int64_t group = task / {CUT['pieces']}, piece = task % {CUT['pieces']};",
         *bounds("begin", "end", f"piece * {CUT['piece']}", CUT["piece"], CUT["inner"]),
         *bounds("row", "last", f"group * {CUT['rows_at_once']}", CUT["rows_at_once"], CUT["rows"]),
         *writer.once(),
-        "for (; row < last; ++row) {",
         *writer.indices(kept, "row"),
+        "for (; row < last; ++row) {",
         *writer.row(),
         *writer.walk("begin", "end", ()),
+        *writer.advance(kept),
         "}\n}",
     ]
     writer.cut(TASK_ELEMENTS)
-    return Kernel("\n".join(lines), frozenset(writer.functions), tuple(writer.numbers), 0)
+    return writer.kernel(lines)
 
 
 def bounds(begin: str, end: str, start: str, length: str, most: str) -> list[str]:

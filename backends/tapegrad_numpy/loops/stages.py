@@ -18,7 +18,7 @@ from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import storage, stored
 from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan, is_heavy, names_in
 from tapegrad_numpy.loops.short_rows import LENGTH, has_short_rows, write_short_rows
-from tapegrad_numpy.loops.source import CUT, Body, Kernel, Writer, bounds
+from tapegrad_numpy.loops.source import CUT, WORK, Body, Kernel, Writer, bounds
 
 KEPT_ELEMENTS = 4096
 """The longest rows of which values are kept on the stack from one pass to the next.
@@ -37,14 +37,15 @@ def write_stages(loop: Loop) -> Kernel:
     if 0 in loop.shape and any(stage.combine in ("maximum", "minimum") for stage in loop.stages):
         raise UntraceableError("The maximum or minimum of no elements is undefined.")
     writer = Writer(loop)
-    slots = 0
-    if has_short_rows(writer):
+    slots, are_short = 0, has_short_rows(writer)
+    if are_short:
         text = write_short_rows(writer)
     else:
         rows = _LongRows(writer)
         text, slots = rows.text(), rows.slots
     slots *= writer.cut(PIECE).tasks
-    return Kernel("\n".join(text), frozenset(writer.functions), tuple(writer.numbers), slots)
+    # GCC reads elements with gaps by vectors only if it does not know the distance.
+    return writer.kernel(text, slots, is_for_length=not are_short)
 
 
 def with_short_rows(loop: Loop) -> Kernel | None:
@@ -74,9 +75,9 @@ class _LongRows:
         self.outer = writer.space.combined_outer
         """The reduced axes except the innermost."""
         levels = []
-        for steps in writer.space.steps:
-            along = ALONG if any(steps[axis] for axis in self.outer) else CONSTANT
-            levels.append(ELEMENT if steps[-1] else along)
+        for moves in writer.gathers.moves:
+            along = ALONG if any(moves[axis] for axis in self.outer) else CONSTANT
+            levels.append(ELEMENT if moves[-1] else along)
         self.plan = Plan(writer, levels, CONSTANT)
         self.slots = 0
         """The number of partial results per task that hold kept values."""
@@ -93,12 +94,12 @@ class _LongRows:
         lines = [
             *writer.before(),
             *(text for text, _ in closings),
-            "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
+            WORK,
             *bounds("row", "last", start, CUT["rows_at_once"], CUT["rows"]),
             *kept,
             *writer.once(),
-            *self._over_rows(),
             *writer.indices(writer.space.kept_outer, "row"),
+            *self._over_rows(),
             *writer.addresses(self._inputs(plan.values, is_step=False)),
             *([] if self.outer else writer.targets()),
         ]
@@ -108,6 +109,7 @@ class _LongRows:
             lines += self._late_rows()
         else:
             lines += [*self._row_statements(len(plan.passes)), *self._row_results("row")]
+            lines += writer.advance(writer.space.kept_outer)
         lines.append("}\n}")
         if self.slots:  # they are not partial results, so there is nothing to do with them
             lines.append("static void close_KEY(char **data, const int64_t *z, const Slot *s) {}")
@@ -139,7 +141,9 @@ class _LongRows:
         found, windows = [], self.writer.windows
         for i, level in enumerate(self.writer.levels):
             # Where rows are cut into parts, the addresses of all windows are moved.
-            if level and (f"x{i}" in names or (windows.are_cut and i in windows.inputs)):
+            is_moved = windows.are_cut and i in windows.inputs
+            is_moved = is_moved or i in self.writer.gathers.for_indices
+            if level and (f"x{i}" in names or is_moved):
                 of_step = bool(self.outer) and not self.plan.values[f"x{i}"].is_of_row
                 found += [i] if of_step == is_step else []
         return found
@@ -176,6 +180,7 @@ class _LongRows:
         names = self._late_names()
         return [
             *[f"late_{name}[row - start] = {name};" for name in names],
+            *self.writer.advance(self.writer.space.kept_outer),
             "}",
             "#pragma omp simd",
             "for (int64_t r = start; r < until; ++r) {",
@@ -200,8 +205,8 @@ class _LongRows:
         parts = [self.plan.parts[k] for k in one.stages]
         lines = [line for part in parts for line in (*part.accumulators(""), part.cleared(""))]
         if self.outer:
+            lines += ["{", f"int64_t {', '.join(f'i{axis} = 0' for axis in self.outer)};"]
             lines.append(f"for (int64_t deep = 0; deep < {CUT['deep']}; ++deep) {{")
-            lines += self.writer.indices(self.outer, "deep")
             lines += self.writer.addresses(self._inputs(one.names, is_step=True))
             lines += self.writer.targets() if one.stores else []
             lines += self.plan.chosen(one, ALONG)
@@ -209,7 +214,8 @@ class _LongRows:
         lines.append(f"for (int64_t begin = 0; begin < {inner}; begin += {PIECE}) {{")
         lines.append(f"const int64_t end = {end} < {inner} ? {end} : {inner};")
         lines += self._inner(one, parts)
-        lines += ["}"] * (2 if self.outer else 1)
+        lines.append("}")
+        lines += [*self.writer.advance(self.outer), "}", "}"] if self.outer else []
         for part in parts:
             name = self.plan.stage_name(part.k)
             lines.append(f"const {self.plan.values[name].type} {name} = {part.finished('')};")
@@ -228,4 +234,5 @@ class _LongRows:
             body = Body(loads, statements, [*stores, *uses])
             return self.writer.walk_over(begin, end, body, reductions)
 
-        return inner_sums(parts, self.plan.stage_values, walk)
+        is_whole = not self.outer and self.writer.space.sizes[-1] <= PIECE
+        return inner_sums(parts, self.plan.stage_values, walk, is_whole=is_whole)

@@ -34,7 +34,7 @@ _LIBRARY = (
 _OWN = (
     "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
     "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
-    "power_of_root", "smaller", "times_power_of_two",
+    "power_of_root", "smaller", "times_power_of_two", "whole_power",
 )  # fmt: skip
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
@@ -91,7 +91,7 @@ def functions_text(names: Iterable[str]) -> str:
 _TWO = frozenset({
     "atan2", "copysign", "floored_quotient", "floored_remainder", "fmod", "hypot",
     "larger", "log_of_sum", "log2_of_sum", "nextafter", "pow", "power_of_root", "smaller",
-    "times_power_of_two",
+    "times_power_of_two", "whole_power",
 })  # fmt: skip
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.native_sequences import Instruction, Rounds, SequencePlan
+from tapegrad.core.backend.native_sequences import (
+    Instruction,
+    NativeStep,
+    Rounds,
+    SequencePlan,
+    Tape,
+)
 from tapegrad_numpy.loops.compile import library_function
 from tapegrad_numpy.loops.direct_calls import builtin, python_functions
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS
 from tapegrad_numpy.loops.libraries import Address
-from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, sequence_text
+from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, SEQUENCE, TAPED, sequence_text
 
 MOST_KEPT = 1 << 28
 """The most bytes of memory for intermediate values that a sequence keeps between its calls."""
@@ -41,9 +47,11 @@ def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
     if plan.rounds is not None:
         words = _repeated(plan.rounds, words)
     work = sum(instruction.step.work for instruction in plan.instructions)
-    if plan.rounds is not None:
-        # Nobody knows how often a loop with a condition runs.
-        work = TASK_ELEMENTS if plan.rounds.has_condition else work * plan.rounds.length
+    rounds = plan.rounds
+    if rounds is not None:
+        # The number of rounds is not known before if a condition or a tape has it.
+        is_open = rounds.has_condition or rounds.tape is not None
+        work = TASK_ELEMENTS if is_open else work * rounds.length
     memory = np.empty(plan.memory + 64, np.uint8) if plan.memory <= MOST_KEPT else None
     start = 0 if memory is None else -(-memory.ctypes.data // 64) * 64
     integer, save, restore = python_functions()
@@ -62,7 +70,27 @@ def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
     function = builtin(runner, numbers)
     kept: Any = function.__self__  # type: ignore[attr-defined]
     kept.kept = (memory, constants, [step.step.keeps for step in plan.instructions])
+    kept.work = work
     return function
+
+
+def call_of(function: Callable[..., int], arrays: Sequence[int]) -> NativeStep:
+    """Return the instruction that runs a sequence; `arrays` are positions in its step."""
+    numbers: Any = function.__self__  # type: ignore[attr-defined]
+    places = tuple((k, 0) for k in arrays)
+    return NativeStep(SEQUENCE, places, (numbers.ctypes.data,), (function,), numbers.work)
+
+
+def taped_calls(*calls: tuple[Callable[..., int], Sequence[int]]) -> NativeStep:
+    """Return the instruction that runs sequences that share a tape, which is their array -1."""
+    words: list[int] = []
+    for function, arrays in calls:
+        numbers: Any = function.__self__  # type: ignore[attr-defined]
+        words += [numbers.ctypes.data, len(arrays), *arrays]
+    most = max(k for _, arrays in calls for k in arrays)
+    places = tuple((k, 0) for k in range(most + 1))
+    kept = tuple(function for function, _ in calls)
+    return NativeStep(TAPED, places, tuple(words), kept, TASK_ELEMENTS)
 
 
 def _words(instruction: Instruction) -> list[int]:
@@ -79,7 +107,10 @@ def _repeated(rounds: Rounds, words: list[int]) -> list[int]:
         tables += [one.read, one.written, one.first, *one.parts, one.last, one.nbytes]
     for entry in rounds.entries:
         tables += entry
-    kind = (int(rounds.backwards), int(rounds.has_condition))
-    counts = (len(rounds.carried), len(rounds.entries))
-    head = [ROUNDS, 0, rounds.length, *kind, *counts, *tables, *words]
+    tape = rounds.tape or Tape(-1, 0, ())
+    for pair in tape.kept:
+        tables += pair
+    kind = (int(rounds.backwards), int(rounds.has_condition), int(rounds.must_end))
+    counts = (len(rounds.carried), len(rounds.entries), len(tape.kept))
+    head = [ROUNDS, 0, rounds.length, *kind, tape.place, tape.nbytes, *counts, *tables, *words]
     return [1 + len(head), *head]

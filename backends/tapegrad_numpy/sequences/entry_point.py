@@ -43,6 +43,20 @@ class CSequences:
 
         return copies(source, contiguous(source.shape, source.dtype), (0, 1))
 
+    def call(self, function: Callable[..., int], arrays: Sequence[int]) -> NativeStep:
+        from tapegrad_numpy.sequences.calls import call_of  # likewise
+
+        return call_of(function, arrays)
+
+    def taped_calls(
+        self,
+        first: tuple[Callable[..., int], Sequence[int]],
+        second: tuple[Callable[..., int], Sequence[int]],
+    ) -> NativeStep:
+        from tapegrad_numpy.sequences.calls import taped_calls  # likewise
+
+        return taped_calls(first, second)
+
     def sequence(self, plan: SequencePlan) -> Callable[..., int] | None:
         from tapegrad_numpy.sequences.calls import sequence_function  # likewise
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tapegrad.core.backend.native_sequences import ENDLESS
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS
 
-LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE = range(8)
+LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE, SEQUENCE, TAPED = range(10)
 """The kinds of instructions; instructions.py writes them."""
 
 FIXED = 12
@@ -148,25 +148,51 @@ static void fill(const int64_t *h, char *to) {
 typedef int Function(const int64_t *h, char **data);
 
 static int run_steps(const int64_t *p, const int64_t *end, char **place);
+static int run_plan(int64_t *s, char **given);
+static int run_taped(const int64_t *h, char **data);
+
+/* What rounds keep that are not counted before they run. */
+typedef struct { char *data; int64_t capacity, rounds; } Tape;
+
+/* Make room for one more round, of so many bytes. */
+static int grow(Tape *tape, int64_t size) {
+    if (tape->rounds < tape->capacity) return 0;
+    const int64_t more = tape->capacity ? 2 * tape->capacity : 65536 / (size + 1) + 16;
+    char *data = realloc(tape->data, more * size + 1);
+    if (!data) return 2;
+    tape->data = data;
+    tape->capacity = more;
+    return 0;
+}
 
 /* Run a round of a loop again and again. First the number of rounds, whether the last entry comes
-   first, whether the first carried value is a condition, and the numbers of carried values and of
-   entries of stacks. Per carried value: the places where a round reads and writes it, the place of
-   its first value, two parts of the memory (-1 if an entry of a stack is written), the place for
-   the last value, and its bytes. Per entry: its place in a round, the place of the stack, its
-   bytes, and by how many entries it is shifted. Then the instructions of a round. */
+   first, whether the first carried value is a condition, whether it is an error if that is true
+   after the last round, the place of the tape or -1, the bytes that a round keeps there, and the
+   numbers of carried values, of entries of stacks and of values on the tape. Per carried value:
+   the places where a round reads and writes it, the place of its first value, two parts of the
+   memory (-1 if an entry of a stack is written), the place for the last value or -1, and its bytes.
+   Per entry: its place in a round, the place of the stack, its bytes, and by how many entries it is
+   shifted. Per value on the tape: its place in a round, and its offset in what the round keeps.
+   Then the instructions of a round. */
 static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
-    const int64_t rounds = h[0], backwards = h[1], is_while = h[2], carried = h[3], entries = h[4];
-    const int64_t *carry = h + 5, *entry = carry + 7 * carried, *steps = entry + 4 * entries;
+    const int64_t backwards = h[1], is_while = h[2], size = h[5];
+    const int64_t carried = h[6], entries = h[7], kept = h[8];
+    const int64_t *carry = h + 9, *entry = carry + 7 * carried, *keep = entry + 4 * entries;
+    const int64_t *steps = keep + 2 * kept;
+    Tape *tape = h[4] < 0 ? 0 : (Tape *)place[h[4]];
+    const int64_t rounds = tape && !is_while ? tape->rounds : h[0];
     for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 2]];
     int code = 0;
     for (int64_t r = 0; r <= rounds; ++r) {
         if (is_while && !*place[carry[0]]) break;
         if (r == rounds) {
-            code = is_while ? ENDLESS : 0;
+            code = is_while && h[3] ? ENDLESS : 0;
             break;
         }
         const int64_t k = backwards ? rounds - 1 - r : r;
+        if (tape && is_while && (code = grow(tape, size))) return code;
+        for (int64_t i = 0; i < kept; ++i)
+            place[keep[2 * i]] = tape->data + k * size + keep[2 * i + 1];
         for (int64_t i = 0; i < entries; ++i) {
             const int64_t *one = entry + 4 * i;
             place[one[0]] = place[one[1]] + (k + one[3]) * one[2];
@@ -177,11 +203,12 @@ static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
         }
         code = run_steps(steps, end, place);
         if (code) return code;
+        if (tape && is_while) tape->rounds += 1;
         for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 1]];
     }
     for (int64_t i = 0; i < carried; ++i) {
         const int64_t *one = carry + 7 * i;
-        memcpy(place[one[5]], place[one[0]], one[6]);
+        if (one[5] >= 0) memcpy(place[one[5]], place[one[0]], one[6]);
     }
     return code;
 }
@@ -221,10 +248,47 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
         case FILL: fill(h, data[0]); break;
         case CALL: code = ((Function *)h[0])(h + 1, data); break;
         case ROUNDS: code = run_rounds(h, p + p[0], place); break;
+        case SEQUENCE: code = run_plan((int64_t *)h[0], data); break;
+        case TAPED: code = run_taped(h, data); break;
         }
         if (code) return code;
     }
     return 0;
+}
+
+/* Run two sequences that share a tape: per sequence its integers, the number of its arrays and
+   which arrays of the instruction they are, -1 for the tape. */
+static int run_taped(const int64_t *h, char **data) {
+    Tape tape = {0};
+    int code = 0;
+    for (int part = 0; part < 2 && !code; ++part) {
+        const int64_t count = h[1], *which = h + 2;
+        char *given[count + 1];
+        for (int64_t i = 0; i < count; ++i)
+            given[i] = which[i] < 0 ? (char *)&tape : data[which[i]];
+        code = run_plan((int64_t *)h[0], given);
+        h = which + count;
+    }
+    free(tape.data);
+    return code;
+}
+
+/* Run the instructions of a sequence with the addresses of its arrays; `s` is described below. */
+static int run_plan(int64_t *s, char **given) {
+    const int64_t arrays = s[4], constants = s[5], parts = s[6];
+    char *place[arrays + constants + parts + 1];
+    const int64_t *p = s + FIXED + 4 * arrays;
+    for (int64_t i = 0; i < arrays; ++i) place[i] = given[i];
+    for (int64_t i = 0; i < constants; ++i) place[arrays + i] = (char *)*p++;
+    char *memory = (char *)s[8];
+    const int is_own = memory && !__atomic_exchange_n(s + 10, 1, __ATOMIC_ACQUIRE);
+    if (!is_own && !(memory = malloc(s[9] + 64))) return 2;
+    char *start = is_own ? memory : (char *)(((intptr_t)memory + 63) & ~(intptr_t)63);
+    for (int64_t i = 0; i < parts; ++i) place[arrays + constants + i] = start + *p++;
+    const int code = run_steps(p, p + s[7], place);
+    if (is_own) __atomic_store_n(s + 10, 0, __ATOMIC_RELEASE);
+    else free(memory);
+    return code;
 }
 
 /* A builtin function of Python. Its self is an array of integers: addresses of NumPy's type and
@@ -237,25 +301,17 @@ static int run_steps(const int64_t *p, const int64_t *end, char **place) {
 void *run_sequence(Array *self, Array **given, intptr_t count) {
     int64_t *s = (int64_t *)self->data;
     void *(*integer)(long) = (void *(*)(long))s[1];
-    const int64_t arrays = s[4], constants = s[5], parts = s[6];
+    const int64_t arrays = s[4];
     if (count != arrays) return integer(1);
-    char *place[arrays + constants + parts + 1];
+    char *data[arrays + 1];
     const int64_t *p = s + FIXED;
     for (int64_t i = 0; i < arrays; ++i, p += 4) {
-        place[i] = elements(given[i], (void *)s[0], p, (int)p[3]);
-        if (!place[i]) return integer(1);
+        data[i] = elements(given[i], (void *)s[0], p, (int)p[3]);
+        if (!data[i]) return integer(1);
     }
-    for (int64_t i = 0; i < constants; ++i) place[arrays + i] = (char *)*p++;
-    char *memory = (char *)s[8];
-    const int is_own = memory && !__atomic_exchange_n(s + 10, 1, __ATOMIC_ACQUIRE);
-    if (!is_own && !(memory = malloc(s[9] + 64))) return integer(2);
-    char *start = is_own ? memory : (char *)(((intptr_t)memory + 63) & ~(intptr_t)63);
-    for (int64_t i = 0; i < parts; ++i) place[arrays + constants + i] = start + *p++;
     void *state = s[11] ? ((void *(*)(void))s[2])() : 0;
-    int code = run_steps(p, p + s[7], place);
+    const int code = run_plan(s, data);
     if (s[11]) ((void (*)(void *))s[3])(state);
-    if (is_own) __atomic_store_n(s + 10, 0, __ATOMIC_RELEASE);
-    else free(memory);
     return integer(code);
 }
 """
@@ -263,7 +319,9 @@ void *run_sequence(Array *self, Array **given, intptr_t count) {
 
 def sequence_text() -> str:
     """Return the text with its constants; it follows that of the runtime and of direct calls."""
-    names = ("LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL", "TABLE")
+    names = (
+        "LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL", "TABLE", "SEQUENCE", "TAPED",
+    )  # fmt: skip
     lines = [f"#define {name} {globals()[name]}" for name in names]
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")

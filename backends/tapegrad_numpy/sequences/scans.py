@@ -31,6 +31,14 @@ int name(const int64_t *h, char **data) { \
         const T *x = (const T *)data[0] + o * rows * inner + first; \
         T *y = (T *)data[1] + o * rows * inner + first; \
         for (int64_t c = 0; c < inner; ++c) y[c] = is_exclusive ? START : x[c]; \
+        if (inner == 1) { /* what was stored would be read again, which takes as long as OP */ \
+            T total = *y; \
+            for (int64_t r = 1; r < rows; ++r) { \
+                total = OP(total, x[(is_exclusive ? r - 1 : r) * step]); \
+                y[r * step] = total; \
+            } \
+            continue; \
+        } \
         for (int64_t r = 1; r < rows; ++r, y += step) { \
             const T *now = x + (is_exclusive ? r - 1 : r) * step; \
             for (int64_t c = 0; c < inner; ++c) y[c + step] = OP(y[c], now[c]); \

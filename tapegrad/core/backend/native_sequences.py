@@ -109,7 +109,7 @@ class Carried(NamedTuple):
     parts: tuple[int, int]
     """Two places that are written in turns; (-1, -1) if an entry of a stack is written."""
     last: int
-    """The place to which the value after the last round is copied."""
+    """The place to which the value after the last round is copied, -1 if nothing needs it."""
     nbytes: int
 
 
@@ -126,6 +126,20 @@ class Entry(NamedTuple):
     """By how many entries the entry of a round lies behind the one with its number."""
 
 
+class Tape(NamedTuple):
+    """Values that each round of a loop keeps, or finds as an earlier loop has kept them.
+
+    A loop with a condition writes the tape, and one without reads it, for as many rounds.
+    """
+
+    place: int
+    """The place of the tape, which the instruction that runs both loops owns."""
+    nbytes: int
+    """The bytes that one round keeps."""
+    kept: tuple[tuple[int, int], ...]
+    """Per value its place in a round, and its offset in what the round keeps."""
+
+
 class Rounds(NamedTuple):
     """How the instructions of a sequence are repeated as the rounds of a loop."""
 
@@ -135,6 +149,10 @@ class Rounds(NamedTuple):
     entries: tuple[Entry, ...]
     has_condition: bool = False
     """Whether the loop ends before a round for which the first carried value is false."""
+    must_end: bool = False
+    """Whether a condition that is still true after the last round is an error."""
+    tape: Tape | None = None
+    """Where the rounds keep values whose number is not known before."""
 
 
 class SequencePlan(NamedTuple):
@@ -149,6 +167,9 @@ class SequencePlan(NamedTuple):
     instructions: tuple[Instruction, ...]
     rounds: Rounds | None = None
 
+
+DOES_NOT_FIT = 1
+"""The result of a sequence with an array that has another dtype or size, or is not contiguous."""
 
 ENDLESS = 4
 """The result of a sequence whose loop did not end by its condition."""
@@ -181,6 +202,22 @@ class SequenceCompiler(Protocol):
 
     def copy(self, source: Layout) -> list[NativeStep] | None:
         """Return the instructions that copy an array to a contiguous one."""
+
+    def call(self, function: Callable[..., int], arrays: Sequence[int]) -> NativeStep:
+        """Return the instruction that runs another sequence.
+
+        `arrays` are those of its plan, by their positions among operands and results of the step.
+        """
+
+    def taped_calls(
+        self,
+        first: tuple[Callable[..., int], Sequence[int]],
+        second: tuple[Callable[..., int], Sequence[int]],
+    ) -> NativeStep:
+        """Return the instruction that runs two other sequences, which share a tape.
+
+        Each comes with its arrays as for `call`, where -1 is the tape.
+        """
 
     def sequence(self, plan: SequencePlan) -> Callable[..., int] | None:
         """Return a function of the arrays of a plan, or None if sequences are not available.

@@ -10,6 +10,20 @@ from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequenceC
 from tapegrad.program.emit.lowering import Step
 from tapegrad.program.graph.graph import Call, Value
 
+Params = Mapping[str, Any]
+LoopStep = Callable[[Params, SequenceCompiler], NativeStep | None]
+"""The instruction that runs a loop with given params; None if its rounds need Python."""
+
+_loops: dict[str, LoopStep] = {}
+
+
+def register_loop_steps(steps: Mapping[str, LoopStep]) -> None:
+    """Set how primitives that run loops become instructions.
+
+    >>> register_loop_steps({})
+    """
+    _loops.update(steps)
+
 
 @dataclass(frozen=True)
 class View:
@@ -100,13 +114,13 @@ class Natives:
             kernel = step.run
         layouts = [view.layout for view in views]
         count = len(operands)
-        made = self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+        made = self._made(name, kernel, layouts, count, params)
         if made is not None:
             return Native(tuple(made), tuple(views))
         return self._with_copies(name, kernel, views, count, params)
 
     def _with_copies(
-        self, name: str, kernel: Any, views: Sequence[View], count: int, params: Mapping[str, Any]
+        self, name: str, kernel: Any, views: Sequence[View], count: int, params: Params
     ) -> Native | None:
         """The instructions of a step whose operands are copied first, if that helps."""
         copies = []
@@ -120,5 +134,17 @@ class Natives:
                 layouts[k] = contiguous(layout.shape, layout.dtype)
         if not copies:
             return None
-        made = self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+        made = self._made(name, kernel, layouts, count, params)
         return None if made is None else Native(tuple(made), tuple(views), tuple(copies))
+
+    def _made(
+        self, name: str, kernel: Any, layouts: Sequence[Layout], count: int, params: Params
+    ) -> Sequence[NativeStep] | None:
+        """Return the instructions of a call with operands and results that lie so."""
+        loop = _loops.get(name)
+        if loop is None:
+            return self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+        if not all(layout.is_contiguous for layout in layouts):
+            return None
+        step = loop(params, self._compiler)
+        return None if step is None else [step]

@@ -22,7 +22,9 @@ from tapegrad.core.trace.expression import (
 )
 from tapegrad.program.graph.graph import Call, Value
 
-COMBINING = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+COMBINING = {
+    "sum": "add", "mean": "add", "max": "maximum", "min": "minimum", "prod": "multiply"
+}  # fmt: skip
 """Reduction primitives and their combining operation."""
 
 _CHEAP = frozenset({

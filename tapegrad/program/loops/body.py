@@ -8,14 +8,26 @@ from functools import cached_property
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import SequenceCompiler
+from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.background import Job, is_background
+from tapegrad.program import building
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import arranged
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner_programs
 from tapegrad.program.loops.like_bodies import are_like
-from tapegrad.program.loops.native_rounds import native_rounds
+from tapegrad.program.loops.native_rounds import LoopKind, native_rounds
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.program import Program, common_backend, specialized_kernels
+
+MOST_PLAIN_CALLS = 10_000
+"""How many calls of a body run unfused before its compiled form is built without delay."""
+
+PATIENCE = 1.0
+"""How many seconds rounds wait for a compiled form that is built early."""
+
+SECONDS_PER_CALL = 5e-6
+"""About how long a call of the unfused form takes."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +65,15 @@ class Body(InnerProgram):
     """One round of a loop.
 
     It runs unfused until `compile` was called: while a function is recorded, few rounds may run,
-    and its program may be built later.
+    and its program may be built later. After many rounds it is compiled alone.
     """
 
     def __init__(self, graph: Graph, layout: Layout) -> None:
         self.layout = layout
         self.recorded = tidied(graph)
         self._compiled: _Round | None = None
+        self._plain_calls = 0
+        self._early_build: Job[None] | None = None
         self.prepared: dict[Any, Any] = {}
         """What a backend keeps with the body, such as graphs of its rounds."""
 
@@ -79,17 +93,42 @@ class Body(InnerProgram):
     def program(self) -> _OneRound:
         """The compiled program of one round, which is built on first use."""
         backend = common_backend(self.recorded)
-        return _OneRound(self.recorded, optimized(self.recorded, backend), backend, [], [])
+        graph = optimized(self.recorded, backend)
+        # Loops inside are steps of the round, whose code they have to have.
+        for inner in inner_programs(graph):
+            inner.compile()
+        return _OneRound(self.recorded, graph, backend, [], [])
 
     def compile(self) -> None:
         """Run the compiled program from now on; loops inside the body do so, too."""
         if self._compiled is None:
             program = self.program
-            for inner in inner_programs(program.graph):
-                inner.compile()
             self._compiled = _Round(
                 program.graph, program.steps, self.layout, program.kernels, program.sequences
             )
+
+    def is_ready_for(self, rounds: int, seconds: float = 0.0) -> bool:
+        """Whether the compiled form runs now; if not, so many more rounds are going to run unfused.
+
+        After many rounds it is built at once, and the caller waits for that, at most for a while.
+        """
+        if self._compiled is not None:
+            return True
+        self._plain_calls += rounds * (1 + len(self.recorded.calls))
+        if self._plain_calls < MOST_PLAIN_CALLS or is_background():
+            return False
+        if self._early_build is None:
+            self._early_build = Job(self._build_early)
+            self._early_build.start()
+            self._early_build.wait(max(seconds, PATIENCE))
+        return self._compiled is not None
+
+    def _build_early(self) -> None:
+        backend = common_backend(self.recorded)
+        types = () if backend is None else backend.array_types
+        if types and capabilities_of(types[0]).sequences is not None:
+            with building.one_at_a_time:  # a forked process has another lock
+                self.compile()
 
     @cached_property
     def rounds(self) -> int:
@@ -115,6 +154,11 @@ class Body(InnerProgram):
         return Body(self.recorded, self.layout)
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled form runs."""
+        return self._compiled is not None
+
+    @property
     def form(self) -> _Round:
         """The form that runs now: unfused or compiled."""
         return self._compiled or self._plain
@@ -123,6 +167,8 @@ class Body(InnerProgram):
         self, operands: Sequence[Any], length: int, backwards: bool, empty: Empty
     ) -> tuple[Any, ...]:
         """Run `length` rounds; return the last carried values, then the stacks."""
+        calls = length * len(self.recorded.calls)
+        self.is_ready_for(length, calls * SECONDS_PER_CALL)
         return run_rounds(self.form, operands, length, backwards, empty)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -143,8 +189,10 @@ class _Round:
         sequences: SequenceCompiler | None = None,
     ) -> None:
         self.graph, self.steps, self.kernels = graph, steps, kernels
-        self._sequences = sequences
+        self.sequences = sequences
         self._native: dict[Any, Any] = {}
+        self.gradients: dict[Any, Any] = {}
+        """Functions that run the rounds and the pullbacks of a loop with a condition."""
         self.layout, self.specs = layout, graph.outputs[layout.carried :]
         self.carried_specs = graph.outputs[: layout.carried]
         self.places = _places(graph, layout)
@@ -172,18 +220,17 @@ class _Round:
 
     @cached_property
     def run_alone(self) -> Any:
-        order = arranged(self.graph, self.steps, self.kernels or {}, self._sequences)
+        order = arranged(self.graph, self.steps, self.kernels or {}, self.sequences)
         run = to_python(self.graph, self.steps, self.kernels, None, order)
         return lambda arrays: run(arrays, ())[0]
 
-    def native(self, length: int, backwards: bool, has_condition: bool = False) -> Any:
+    def native(self, kind: LoopKind) -> Any:
         """Return the function that runs all rounds in one call, None if there is none."""
-        if self._sequences is None or not length:
+        if self.sequences is None or not kind.length:
             return None
-        key = (length, backwards, has_condition)
-        if key not in self._native:
-            self._native[key] = native_rounds(self, self._sequences, *key)
-        return self._native[key]
+        if kind not in self._native:
+            self._native[kind] = native_rounds(self, self.sequences, kind)
+        return self._native[kind]
 
 
 def _borrowed(graph: Graph, steps: Sequence[Step], layout: Layout) -> list[int]:

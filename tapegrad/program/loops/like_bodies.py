@@ -20,7 +20,7 @@ def are_like(one: Graph, other: Graph) -> bool:
     if len(one.calls) != len(other.calls) or one.variables or other.variables:
         return False
     constants = zip(one.constants.values(), other.constants.values())
-    return all(_is_same(a, b) for a, b in constants) and all(
+    return all(is_same(a, b) for a, b in constants) and all(
         _are_like_calls(a, b) for a, b in zip(one.calls, other.calls)
     )
 
@@ -33,10 +33,10 @@ def _are_like_calls(one: Call, other: Call) -> bool:
     if rest(one) != rest(other) or len(one.operands) != len(other.operands):
         return False
     pairs = [*zip(one.operands, other.operands), *zip(one.params.values(), other.params.values())]
-    return all(_is_same(a, b) for a, b in pairs)
+    return all(is_same(a, b) for a, b in pairs)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def is_same(one: Any, other: Any) -> bool:
     """Whether two operands, parameters or constants are the same."""
     if one is other:
         return True

@@ -11,12 +11,11 @@ from tapegrad.core.backend.native_sequences import ENDLESS
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError
+from tapegrad.program.graph.graph import Value
 from tapegrad.program.loops.body import Body
-from tapegrad.program.loops.rounds import Empty, copied_array
+from tapegrad.program.loops.native_calls import MOST_ROUNDS, gradient_function, while_kind
+from tapegrad.program.loops.rounds import Empty, call_in_order, copied_array
 from tapegrad.program.record.effects import silence
-
-MOST_ROUNDS = 10_000_000
-"""The rounds after which a loop without `maximum_iterations` counts as endless."""
 
 
 def _counted(xp: Any, *operands: Any, body: Body, length: int, backwards: bool) -> tuple[Any, ...]:
@@ -43,6 +42,11 @@ def _conditional(xp: Any, *operands: Any, body: Body, most: int | None) -> tuple
     shared = operands[count:]
     done = 0
     while _goes_on(carried[0], done, most):
+        if not body.is_compiled and body.is_ready_for(1):
+            rest = None if most is None else most - done
+            found = _conditional_in_one_call(xp, [*carried, *shared], body, rest)
+            if found is not None:
+                return found
         carried = body([*carried, *shared])[:count]
         done += 1
     # The operands of a loop may be overwritten while its results are in use.
@@ -61,15 +65,7 @@ def _conditional_in_one_call(
     form = body.form
     if body.layout.made or form.carried_specs[0].dtype != np.bool_:
         return None
-    native = form.native(MOST_ROUNDS if most is None else most, False, True)
-    if native is None:
-        return None
-    empty = _maker(xp, operands)
-    last = [empty(spec.shape, spec) for spec in form.carried_specs]
-    code = native(*operands, *last)
-    if code == ENDLESS and most is None:
-        raise _endless()
-    return tuple(last) if code in (0, ENDLESS) else None
+    return _in_one_call(xp, form.native(while_kind(most)), operands, form.carried_specs)
 
 
 def _conditional_gradient(
@@ -80,13 +76,23 @@ def _conditional_gradient(
     The rounds run again and keep what their rules read, because no array can have an entry per
     round whose number is not known.
     """
+    found = _gradient_in_one_call(xp, operands, body, pullback, most)
+    if found is not None:
+        return found
     count, shared_count = body.layout.carried, body.layout.shared
     carried: Sequence[Any] = operands[:count]
     rest = operands[count:]
     shared, cotangents = rest[:shared_count], rest[shared_count:]
     kept: list[Sequence[Any]] = []
+    was_ready = body.is_compiled and pullback.is_compiled
     with silence():  # the loop itself has had the effects
         while _goes_on(carried[0], len(kept), most):
+            is_ready = [body.is_ready_for(1), pullback.is_ready_for(1)]
+            if all(is_ready) and not was_ready:
+                was_ready = True
+                found = _gradient_in_one_call(xp, operands, body, pullback, most)
+                if found is not None:
+                    return found
             results = body([*carried, *shared])
             carried = results[:count]
             kept.append(results[count:])
@@ -95,6 +101,28 @@ def _conditional_gradient(
     while kept:
         carried = pullback([*carried, *kept.pop(), *shared])[:own]
     return tuple(carried)
+
+
+def _gradient_in_one_call(
+    xp: Any, operands: Sequence[Any], body: Body, pullback: Body, most: int | None
+) -> tuple[Any, ...] | None:
+    """Run all rounds and their gradients in one call; None if a round needs Python."""
+    native = gradient_function(body, pullback, most)
+    return _in_one_call(xp, native, operands, pullback.form.carried_specs)
+
+
+def _in_one_call(
+    xp: Any, native: Any, operands: Sequence[Any], specs: Sequence[Value]
+) -> tuple[Any, ...] | None:
+    """Return the results of a function in C; None if there is none or it fails."""
+    if native is None:
+        return None
+    empty = _maker(xp, operands)
+    results = [empty(spec.shape, spec) for spec in specs]
+    code = call_in_order(native, operands, results)
+    if code == ENDLESS:
+        raise _endless()
+    return None if code else tuple(results)
 
 
 def _goes_on(condition: Any, done: int, most: int | None) -> bool:

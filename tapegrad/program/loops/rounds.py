@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from tapegrad.core.backend.native_sequences import DOES_NOT_FIT
 from tapegrad.program.graph.graph import Value
+from tapegrad.program.loops.native_rounds import LoopKind
 
 Array = Any
 Empty = Callable[[tuple[int, ...], Value], Array]
@@ -27,10 +31,10 @@ def run_rounds(
     for stack, place in zip(held, shifted):
         stack[start, ...] = carried[place]
         carried[place] = stack[start, ...]
-    native = one.native(length, backwards)
+    native = one.native(LoopKind(length, backwards))
     if native is not None:
         ends = [empty(spec.shape, spec) for spec in one.carried_specs]
-        if native(*carried, *stacks, *shared, *held, *alone, *ends) == 0:
+        if call_in_order(native, [*carried, *stacks, *shared], [*held, *alone, *ends]) == 0:
             return (*ends, *_stacks(places, held, alone, length, backwards, layout.made))
     run, targets, copied = one.run, one.targets, one.copied
     rounds = range(length)
@@ -48,6 +52,16 @@ def run_rounds(
     for place in {*shifted, *one.borrowed}:
         carried[place] = copied_array(carried[place], one.carried_specs[place], empty)
     return (*carried, *_stacks(places, held, alone, length, backwards, layout.made))
+
+
+def call_in_order(native: Any, operands: Sequence[Array], results: Sequence[Array]) -> int:
+    """Call a function of the arrays in C, with copies of operands that are not contiguous."""
+    code: int = native(*operands, *results)
+    if code == DOES_NOT_FIT:
+        ordered = [np.asarray(array, order="C") for array in operands]
+        if not all(new is old for new, old in zip(ordered, operands)):
+            code = native(*ordered, *results)
+    return code
 
 
 def copied_array(array: Array, spec: Value, empty: Empty) -> Array:

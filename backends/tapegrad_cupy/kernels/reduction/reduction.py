@@ -80,9 +80,18 @@ def _plan(outer: int, rows: int, width: int, vector: int) -> tuple[str, int, int
         splits = splits if rows > _PARTS else 1
         return "columns", lanes, splits, blocks * splits
     if rows <= 2048 and outer >= 64:
-        return "lines", 32, 1, -(-outer * 32 // THREADS)
+        lanes = _lanes(outer, rows // vector)
+        return "lines", lanes, 1, -(-outer * lanes // THREADS)
     splits = max(1, min(rows // (THREADS * vector * 4), FULL_GRID // outer))
     return "lines", THREADS, splits, outer * splits
+
+
+def _lanes(outer: int, accesses: int) -> int:
+    """Return how many threads add a line: few for short lines, if there are many of them."""
+    lanes = 32
+    while lanes > 4 and accesses <= 2 * lanes and outer * lanes >= 4 * _BUSY:
+        lanes //= 2
+    return lanes
 
 
 def _stage(
@@ -222,7 +231,7 @@ def euclidean_norm(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 
 # The threads side by side of each kernel that `_plan` chooses from.
-_LANES = {"flat": (1,), "columns": (8, 16, 32), "lines": (32, THREADS)}
+_LANES = {"flat": (1,), "columns": (8, 16, 32), "lines": (4, 8, 16, 32, THREADS)}
 
 
 def variants() -> Iterator[Source]:

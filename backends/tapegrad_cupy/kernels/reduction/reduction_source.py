@@ -118,7 +118,9 @@ extern "C" __global__ void __launch_bounds__(256, FEWEST) lines(
         sum += MAP(v);
     }
     #pragma unroll
-    for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (int step = (L < 32 ? L : 32) / 2; step; step >>= 1) {
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    }
     if (L > 32) {
         __shared__ W sums[8];
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
