@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial, partialmethod
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -19,6 +19,9 @@ from tapegrad.core.values.strings import sample_texts
 from tapegrad.core.values.trial import trial_call
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.ops.creation import ones, zeros
+from tapegrad.ops.elementwise.comparison import logical_and, logical_not, logical_or, logical_xor
+from tapegrad.ops.elementwise.rounding import round as nearest
+from tapegrad.ops.shape.functions import reshape, squeeze
 
 Shape = tuple[int | None, ...]
 
@@ -78,18 +81,18 @@ class KerasTensor:
         return apply(operator.abs, self)
 
     def __invert__(self) -> Any:
-        return _of_ops(self, "logical_not")
+        return apply(logical_not, self)
 
     def __round__(self, ndigits: int = 0) -> Any:
-        return _of_ops(self, "round", ndigits)
+        return apply(nearest, self, options={"decimals": ndigits})
 
     def reshape(self, newshape: Any) -> Any:
         """Return the symbolic tensor in another shape."""
-        return _of_ops(self, "reshape", newshape)
+        return apply(reshape, self, options={"shape": newshape})
 
     def squeeze(self, axis: Any = None) -> Any:
         """Return the symbolic tensor without axes of length 1."""
-        return _of_ops(self, "squeeze", axis)
+        return apply(squeeze, self, options={"axis": axis})
 
 
 def is_keras_tensor(x: Any) -> bool:
@@ -105,20 +108,13 @@ def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: apply(function, self, other)
 
 
-def _of_ops(x: KerasTensor, name: str, *args: Any) -> Any:
-    """Apply a function of keras.ops to a symbolic tensor, as files of Keras name it."""
-    from tapegrad.keras import ops  # it needs layers, which need this module
-
-    return getattr(ops, name)(x, *args)
-
-
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: apply(function, other, self)
 
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _COMPARISONS = ("lt", "le", "gt", "ge", "ne")
-_LOGICAL = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+_LOGICAL = {"and": logical_and, "or": logical_or, "xor": logical_xor}
 OPERATORS = (*_ARITHMETIC, *_COMPARISONS, "getitem", "neg", "abs")
 
 for _name in _ARITHMETIC:
@@ -127,8 +123,8 @@ for _name in _ARITHMETIC:
 for _name in _COMPARISONS:
     setattr(KerasTensor, f"__{_name}__", _forward(getattr(operator, _name)))
 for _name, _function in _LOGICAL.items():
-    setattr(KerasTensor, f"__{_name}__", partialmethod(_of_ops, _function))
-    setattr(KerasTensor, f"__r{_name}__", partialmethod(_of_ops, _function))
+    setattr(KerasTensor, f"__{_name}__", _forward(_function))
+    setattr(KerasTensor, f"__r{_name}__", _reflected(_function))
 
 
 def apply(function: Callable[..., Any], *operands: Any, options: Any = None) -> Any:

@@ -177,7 +177,8 @@ class Sizes:
                     probed = [factor * prod(row) for row in zip(*[one.probed for one in factors])]
                     found.setdefault(tuple(probed), [_term(factor, chosen)])
             if found:
-                return self._only(found)
+                terms: Terms = self._only(found)
+                return terms
         return None
 
     def _factors(self, values: Values) -> Iterator[Iterable[tuple[int, ...]]]:
