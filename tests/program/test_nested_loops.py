@@ -221,5 +221,5 @@ def test_an_index_out_of_range_in_an_inner_loop_raises() -> None:
     compiled = tf.function(f, wait=True)
     assert float(compiled(tf.constant(4))) == 16.0
     assert float(compiled(tf.constant(3))) == 9.0
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(IndexError, match=r"out of (bounds|range)"):
         compiled(tf.constant(9))
