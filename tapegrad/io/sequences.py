@@ -10,9 +10,8 @@ import numpy as np
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
-from tapegrad.io.messages import Feature, Features, Message, bytes_of
+from tapegrad.io.messages import Example, Feature, Features, Message, bytes_of
 from tapegrad.io.parsing import (
-    Example,
     FixedLenSequenceFeature,
     RaggedFeature,
     VarLenFeature,
