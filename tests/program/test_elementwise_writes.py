@@ -114,6 +114,22 @@ def test_arrays_that_loops_fill_keep_their_writes() -> None:
     assert calls["slice_set"] >= 20
 
 
+def test_an_array_of_one_number_is_a_view_that_nothing_overwrites() -> None:
+    def filled(x: Any, s: Any) -> Any:
+        y = 1.0 * x
+        y[:] = 3.0
+        y[1] = s[1]
+        return y
+
+    x, s = np.random.default_rng(4).normal(size=(2, 4))
+    recorded = tf.function(filled, wait=True)
+    recorded(tf.constant(x), tf.constant(s))
+
+    assert calls_of(filled, x, s)["broadcast_to"]
+    calls = recorded.program(tf.constant(x), tf.constant(s)).graph.calls
+    assert all(call.aliases for call in calls if call.primitive.name == "broadcast_to")
+
+
 def part(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Return a random basic index with at least one entry."""
     kinds: list[Callable[[int], Any]] = [

@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.graph import Call, Shape, Value
 
-_VIEWS = ("reshape", "slice")
+_VIEWS = ("broadcast_to", "reshape", "slice")
 
 
 class NewCalls:

@@ -136,7 +136,7 @@ class Form(NamedTuple):
             "TERMS": TERMS,
         }
         lines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-        return prelude_for([self.dtype, self.out]) + lines + SOURCE
+        return prelude_for({self.dtype, self.out}) + lines + SOURCE
 
 
 @functools.cache
