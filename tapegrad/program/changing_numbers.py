@@ -123,7 +123,8 @@ def _kept_constants(graph: Graph) -> dict[int, Callable[[], Any]] | None:
     """Return functions that return the constants, without keeping large ones alive."""
     found: dict[int, Callable[[], Any]] = {}
     for number, array in graph.constants.items():
-        if array.nbytes <= MOST_BYTES:
+        # Arrays of a library that does not say their size may be large.
+        if getattr(array, "nbytes", MOST_BYTES + 1) <= MOST_BYTES:
             found[number] = partial(_itself, array)
             continue
         try:

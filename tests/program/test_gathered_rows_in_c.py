@@ -42,7 +42,7 @@ def test_norms_of_differences(shape: tuple[int, ...], dtype: str) -> None:
     rtol = 2e-5 if dtype == "float32" else 1e-12
     np.testing.assert_allclose(near, 1 / (1 + np.exp(norm - radius)), rtol=rtol)
     np.testing.assert_allclose(directions, (x - y) / norm[..., None], rtol=rtol)
-    assert "k0 = i0" in text
+    assert "k0 = i0" in text or "++i1 ==" in text  # rows together, or without a division for each
 
 
 def test_rows_that_change_along_the_last_axis_alone() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.ops.linalg.determinants import adjugate_p
+from tapegrad.program.loops.native_rounds import LoopKind
 from tapegrad_numpy.loops import compiler
 from tapegrad_numpy.sequences.lapack import LETTERS, lapack
 from tests.program.native_calls import check_native, items_of, run_native
@@ -192,7 +193,7 @@ def test_a_filter_runs_without_python_between_its_rounds() -> None:
         step.params["body"] for step in program.steps if "body" in getattr(step, "params", {})
     ]
     assert bodies
-    assert all(body.form.native(300, False) is not None for body in bodies)
+    assert all(body.form.native(LoopKind(300, False)) is not None for body in bodies)
 
 
 def test_a_process_is_one_sequence_in_both_directions() -> None:
