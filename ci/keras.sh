@@ -23,6 +23,6 @@ fi
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 export TAPEGRAD_CACHE="${TAPEGRAD_CACHE:-$ROOT/.cache/loops}"
 step "tests/keras" "$venv/bin/python" -m pytest -q -p no:cacheprovider -n 2 \
-    tests/keras/test_real_keras.py tests/keras/test_real_keras_data.py tests/keras/test_import_hook.py
+    tests/keras/test_real_keras*.py tests/keras/test_import_hook.py
 step "Keras' own tests" "$venv/bin/python" ci/keras_suite.py "$@"
 finish

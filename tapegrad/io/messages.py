@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -218,20 +218,12 @@ class Features(Message):
 
     def SerializeToString(self) -> bytes:  # noqa: N802
         """Return the message as bytes."""
-        return message([
-            (1, message([(1, name), (2, self.feature[name].SerializeToString())]))
-            for name in sorted(self.feature)
-        ])  # fmt: skip
+        return map_bytes(self.feature)
 
     def ParseFromString(self, serialized: Any) -> int:  # noqa: N802
         """Read the message from bytes; return their number."""
         data = bytes_of(serialized)
-        self.feature = _FeatureMap()
-        for number, _, entry in fields(data):
-            if number == 1:
-                parts = {own: part for own, _, part in fields(entry)}
-                name = _name(parts.get(1, b""))
-                self.feature[name] = Feature.FromString(parts.get(2, b""))
+        self.feature = _FeatureMap(map_entries(data, Feature))
         return len(data)
 
     def __repr__(self) -> str:
@@ -285,6 +277,22 @@ def bytes_of(value: Any) -> bytes:
         raise ArgumentTypeError(f"This takes one text. Got shape {texts.shape}.")
     found: bytes = texts.item()
     return found
+
+
+def map_bytes(entries: Mapping[str, Message]) -> bytes:
+    """Return a map from names to messages as bytes."""
+    return message([
+        (1, message([(1, name), (2, entries[name].SerializeToString())]))
+        for name in sorted(entries)
+    ])  # fmt: skip
+
+
+def map_entries(data: bytes, kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and messages of a map from its bytes."""
+    for number, _, entry in fields(data):
+        if number == 1:
+            parts = {own: part for own, _, part in fields(entry)}
+            yield _name(parts.get(1, b"")), kind.FromString(parts.get(2, b""))
 
 
 def _name(data: Any) -> str:

@@ -10,7 +10,15 @@ import numpy as np
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.strings import text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
-from tapegrad.io.messages import Example, Feature, Features, Message, bytes_of
+from tapegrad.io.messages import (
+    Example,
+    Feature,
+    Features,
+    Message,
+    bytes_of,
+    map_bytes,
+    map_entries,
+)
 from tapegrad.io.parsing import (
     FixedLenSequenceFeature,
     RaggedFeature,
@@ -67,20 +75,12 @@ class FeatureLists(Message):
 
     def SerializeToString(self) -> bytes:  # noqa: N802
         """Return the message as bytes."""
-        return message([
-            (1, message([(1, name), (2, self.feature_list[name].SerializeToString())]))
-            for name in sorted(self.feature_list)
-        ])  # fmt: skip
+        return map_bytes(self.feature_list)
 
     def ParseFromString(self, serialized: Any) -> int:  # noqa: N802
         """Read the message from bytes; return their number."""
         data = bytes_of(serialized)
-        self.feature_list = _ListMap()
-        for number, _, entry in fields(data):
-            if number == 1:
-                parts = {own: part for own, _, part in fields(entry)}
-                name = bytes_of(parts.get(1, b"")).decode("utf-8", "surrogateescape")
-                self.feature_list[name] = FeatureList.FromString(parts.get(2, b""))
+        self.feature_list = _ListMap(map_entries(data, FeatureList))
         return len(data)
 
     def __repr__(self) -> str:

@@ -11,8 +11,6 @@ import tapegrad as tg
 from keras_tapegrad.backend.tensors import convert_to_tensor
 from tapegrad.keras.saving.saved_model import write_saved_model
 
-_SERVING = "serving_default"
-
 
 class _Exported(tg.Module):
     """The variables that a folder holds, by the name of their collection."""
@@ -94,12 +92,7 @@ class TapegradExportArchive:
         """Write the folder."""
         if not self._endpoints:
             raise ValueError("No endpoints have been set yet. Call add_endpoint().")
-        signatures = None  # that of the only function
-        if len(self._endpoints) > 1:
-            name = _SERVING if _SERVING in self._endpoints else next(iter(self._endpoints))
-            function, specs = self._endpoints[name]
-            signatures = {_SERVING: tg.function(function.__wrapped__, input_signature=specs)}
-        write_saved_model(self._root, filepath, signatures, self._endpoints)
+        write_saved_model(self._root, filepath, endpoints=self._endpoints)
         if verbose:
             names = ", ".join(repr(name) for name in self._endpoints)
             print_msg(f"Saved artifact at '{filepath}'. Its endpoints: {names}.")

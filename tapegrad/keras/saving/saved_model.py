@@ -45,7 +45,10 @@ def write_saved_model(
     signatures: Any = None,
     endpoints: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an object; `endpoints` are other functions than its own, with their specs, by name."""
+    """Write an object; `endpoints` are other functions than its own, with their specs, by name.
+
+    The endpoint "serving_default", or else the first one, is the signature of that name.
+    """
     if not isinstance(obj, HasVariables) or isinstance(obj, type):
         raise ArgumentTypeError(
             f"saved_model.save takes a Module, a layer or a model. Got {type(obj).__name__}."
@@ -60,12 +63,13 @@ def write_saved_model(
     encoder.lengths = sorted({n for one in held for n in one.shape if n > 1})
     if endpoints is None:
         functions = _encoded_functions(obj, whose, encoder)
+        signed = _encoded_signatures(obj, signatures, functions, encoder, whose)
     else:
         functions = {
             name: [_encoded(function, (specs, {}), encoder, f"{whose}.{name}")]
             for name, (function, specs) in endpoints.items()
         }
-    signed = _encoded_signatures(obj, signatures, functions, encoder, whose)
+        signed = {DEFAULT: functions[DEFAULT if DEFAULT in functions else next(iter(functions))]}
     own = {variable_in(variable).number for variable in obj.variables}
     named = {n: v for n, v in named.items() if v.number in own or n in encoder.used}
     found = {

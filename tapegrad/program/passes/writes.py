@@ -112,15 +112,14 @@ class _Rewriting:
             places = [places_of(each.params["index"], one.shape) for each in (cleared, placed)]
             if places[0] is None or places[0] != places[1] or one.shape != other.shape:
                 continue
-            operands, params = (
-                (cleared.reads[0], placed.reads[0]),
-                {"index": placed.params["index"]},
-            )
+            operands = (cleared.reads[0], placed.reads[0])
+            params = {"index": placed.params["index"]}
             write = replace(cleared, operands=operands, params=params, results=(result,))
             return self._write(write) or [write]
         return None
 
     def _write(self, call: Call) -> Value | list[Call] | None:
+        """Return the value that a write returns, or other calls for it; None if it stays."""
         (result,), (x, v) = call.results, call.operands
         places = places_of(call.params["index"], result.shape)
         if places is None or not isinstance(x, Value) or not _is_like(x, result):
@@ -131,33 +130,30 @@ class _Rewriting:
         read = self._maker(v, "slice")
         if read is not None and read.reads[0] == x and read.params == call.params:
             return x  # what is there already
-        is_whole = all(len(p) == n for p, n in zip(part, result.shape))
-        if is_whole and isinstance(v, Value) and _is_like(v, result):
-            return v
-        making = NewCalls(call, self._numbers)
-        depth = self._writes.get(x.number, 0) + 1
-        if depth > MOST_WRITES or not (is_whole or self._is_swept(x)):
-            return None
         if not isinstance(v, Value) or v.dtype != x.dtype:
             return None
         kept = tuple([len(p) for p, place in zip(part, places) if isinstance(place, tuple)])
-        change = None if is_whole else self._change(making, call, kept)
-        if change is None and not (is_whole or self._of_all_sizes or 2 * prod(kept) <= x.size):
+        making = NewCalls(call, self._numbers)
+        if all(len(p) == n for p, n in zip(part, result.shape)):
+            if _is_like(v, result):
+                return v
+            self._placed(making, v, part, kept, result.shape)
+            return making.ending_in(result)
+        depth = self._writes.get(x.number, 0) + 1
+        if depth > MOST_WRITES or not self._is_swept(x):
+            return None
+        change = self._change(making, call, kept)
+        if change is None and not self._of_all_sizes and 2 * prod(kept) > x.size:
             return None
         self._writes[result.number] = depth
         if change is not None:
             name, other = change
-            self._placed(making, other, part, kept, result.shape)
-            making.add(name, (x, self._last(making)), {}, result.shape)
+            making.add(name, (x, self._placed(making, other, part, kept, x.shape)), {}, x.shape)
             return making.ending_in(result)
         if v.shape:
-            self._placed(making, v, part, kept, result.shape)
-            v = self._last(making)
-        if is_whole:
-            making.add("broadcast_to", (v,), {"shape": result.shape}, result.shape)
-            return making.ending_in(result)
+            v = self._placed(making, v, part, kept, x.shape)
         inside = _inside(making, self._given.get(x.device, x), part, x.shape)
-        making.add("where", (inside, v, x), {}, result.shape)
+        making.add("where", (inside, v, x), {}, x.shape)
         return making.ending_in(result)
 
     def _change(self, making: NewCalls, call: Call, kept: Shape) -> tuple[str, Value] | None:
@@ -180,17 +176,14 @@ class _Rewriting:
                 return maker.primitive.name, other
         return None
 
-    def _placed(self, making: NewCalls, v: Value, part: Part, kept: Shape, shape: Shape) -> None:
-        """Place a value, broadcast to a part, among zeros."""
+    def _placed(self, making: NewCalls, v: Value, part: Part, kept: Shape, shape: Shape) -> Value:
+        """Return a value, broadcast to a part, among zeros."""
         if v.shape != kept:
             v = making.add("broadcast_to", (v,), {"shape": kept}, kept)
         lengths = tuple([len(p) for p in part])
         if lengths != kept:
             v = making.add("reshape", (v,), {"shape": lengths}, lengths)
-        making.placed(v, tuple([slice(p.start, p.stop, 1) for p in part]), shape)
-
-    def _last(self, making: NewCalls) -> Value:
-        return making.calls[-1].results[0]
+        return making.placed(v, tuple([slice(p.start, p.stop, 1) for p in part]), shape)
 
     def _maker(self, value: Any, name: str) -> Call | None:
         """Return the call that made a value if it is one of a primitive."""

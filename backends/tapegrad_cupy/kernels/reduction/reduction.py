@@ -80,13 +80,13 @@ def _plan(outer: int, rows: int, width: int, vector: int) -> tuple[str, int, int
         splits = splits if rows > _PARTS else 1
         return "columns", lanes, splits, blocks * splits
     if rows <= 2048 and outer >= 64:
-        lanes = _lanes(outer, rows // vector)
+        lanes = _threads_per_line(outer, rows // vector)
         return "lines", lanes, 1, -(-outer * lanes // THREADS)
     splits = max(1, min(rows // (THREADS * vector * 4), FULL_GRID // outer))
     return "lines", THREADS, splits, outer * splits
 
 
-def _lanes(outer: int, accesses: int) -> int:
+def _threads_per_line(outer: int, accesses: int) -> int:
     """Return how many threads add a line: few for short lines, if there are many of them."""
     lanes = 32
     while lanes > 4 and accesses <= 2 * lanes and outer * lanes >= 4 * _BUSY:
