@@ -229,7 +229,8 @@ def _draw_on_host(classes: _Classes, count: int, unique: bool, seed: int | None)
     generator = np.random.default_rng(seed)
 
     def draws() -> np.ndarray:
-        return np.minimum(classes.class_on_host(generator.random(count)), classes.count - 1)
+        found: np.ndarray = classes.class_on_host(generator.random(count))
+        return found.clip(0, classes.count - 1)
 
     if not unique:
         return wrap(host.place(draws())), count
