@@ -4,8 +4,10 @@
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
-    │   │   ├── MaskError (also ShapeError)   a mask of the wrong shape
-    │   │   └── AxisError (also ShapeError)   an axis that the array does not have
+    │   │   ├── IndexShapeError (also ShapeError) index arrays that do not broadcast together
+    │   │   │   └── MaskError                 a mask of the wrong shape
+    │   │   ├── AxisError (also ShapeError)   an axis that the array does not have
+    │   │   └── IndexKindError (also TypeError) a fraction, text, ... as index
     │   ├── OutOfRangeError (OverflowError)   a number too large, the end of a dataset
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
     │   ├── NonFiniteError (FloatingPointError) NaN or an infinity where the check of numbers is on
@@ -58,7 +60,11 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index points beyond the end of its axis."""
 
 
-class MaskError(ShapeError, IndexOutOfRangeError):
+class IndexShapeError(ShapeError, IndexOutOfRangeError):
+    """The arrays of an index do not broadcast together; an IndexError, as in NumPy."""
+
+
+class MaskError(IndexShapeError):
     """A mask has another shape than the axes that it indexes; an IndexError, as in NumPy."""
 
 
@@ -110,6 +116,10 @@ class ArgumentKindError(ArgumentTypeError, ArgumentError):
 
     It is also a ValueError, which NumPy and TensorFlow raise in some of these cases.
     """
+
+
+class IndexKindError(ArgumentKindError, IndexOutOfRangeError):
+    """An index is not an integer, a boolean or a slice; an IndexError too, as in NumPy."""
 
 
 class DTypeError(ArgumentTypeError, ArgumentError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,6 +13,7 @@ from tapegrad.autodiff import batching
 from tapegrad.autodiff.explain import where_left
 from tapegrad.core.argument_checks import described
 from tapegrad.core.backend.registry import capabilities_of
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.exits import CutLog
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import adapter_of, to_tensor
@@ -165,11 +165,11 @@ def as_unconnected(value: Any) -> UnconnectedGradients:
 def warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, stacklevel=4)
+        warn_outside(message)
 
 
 def warn_few_times(message: str) -> None:
     """Warn about a dtype without derivatives, at most five times per process."""
     if _few_times[0] > 0:
         _few_times[0] -= 1
-        warnings.warn(message, stacklevel=4)
+        warn_outside(message)

@@ -7,13 +7,13 @@ rule to such values; without a rule it runs once per example.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.primitive.primitive import INTERPRETERS, Primitive, bind
 from tapegrad.core.recorder import Node
 from tapegrad.core.uninterrupted import starts_uninterrupted
@@ -377,11 +377,10 @@ def vectorized_map(
         if not fallback_to_while_loop:
             raise
     if warn:
-        warnings.warn(
+        warn_outside(
             "vectorized_map applies its function to one element after the other, because the "
             "function needs the value of a single element in Python. tapegrad.where instead of if "
             "lets it take all elements at once; warn=False turns this warning off.",
-            stacklevel=2,
         )
     return map_fn(fn, elems)
 

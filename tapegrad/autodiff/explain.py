@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from tapegrad.autodiff.plan import Plan
 from tapegrad.core import exits
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.exits import Cut, CutLog
 from tapegrad.core.recorder import RELEASED, Node
 from tapegrad.core.values.variable import Variable
@@ -140,7 +140,7 @@ def report(sentence: str, on_none: str) -> None:
         sentence = "The target depends on the source, but a gradient rule in between gave none."
     if on_none == "raise":
         raise UnconnectedGradientError(f"A gradient is None. {sentence}")
-    warnings.warn(f"A gradient is None. {sentence}", stacklevel=4)
+    warn_outside(f"A gradient is None. {sentence}")
 
 
 def report_lost(tape: Any, sources: list[Any], is_zero: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from tapegrad.autodiff import batching
@@ -11,6 +10,7 @@ from tapegrad.autodiff.explain import report_zero_tangent
 from tapegrad.autodiff.transpose import transposed_jvp
 from tapegrad.autodiff.watch import follow
 from tapegrad.core import exits
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
@@ -66,8 +66,8 @@ class ForwardAccumulator(CutLog):
 
     def _watch(self, primal: Any, tangent: Any, position: int) -> None:
         if not primal.dtype.is_differentiable:
-            warnings.warn(
-                f"Primal {position} has dtype {primal.dtype}: it has no tangent.", stacklevel=4
+            warn_outside(
+                f"Primal {position} has dtype {primal.dtype}: it has no tangent.",
             )
             return
         tangent = _fit_tangent(primal, tangent, position)

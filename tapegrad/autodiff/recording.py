@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +18,7 @@ from tapegrad.autodiff.explain import FAILED, USED_UP
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.sweep import release
 from tapegrad.autodiff.watch import follow
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.exits import CutLog
 from tapegrad.core.recorder import (
     Node,
@@ -211,7 +211,7 @@ class Recording(CutLog):
         if not self._recording:
             raise TapeError("watch() works while the tape records: enter the tape first.")
         if not leaves:
-            warnings.warn("watch() got an empty structure: nothing is watched.", stacklevel=2)
+            warn_outside("watch() got an empty structure: nothing is watched.")
         for leaf in leaves:
             self._watch_leaf(leaf)
 

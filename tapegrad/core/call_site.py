@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from types import FrameType
 
 _OWN = frozenset({"tapegrad", "tapegrad_numpy", "tapegrad_cupy"})
+_INSIDE = _OWN | {"keras_tapegrad"}
 _ARRAY_LIBRARIES = {"cupy", "jax", "matplotlib", "numba", "numpy", "pandas", "scipy", "seaborn"}
 _ARRAY_LIBRARIES |= {"sklearn", "torch", "tqdm", "xarray"}
 """Libraries that convert what they are given; the user's line is the one that calls them."""
@@ -65,9 +67,9 @@ def place_of(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def level_outside() -> int:
-    """Return the `stacklevel` with which the caller's warning names the first line outside."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and module_of(frame).startswith("tapegrad."):
+def warn_outside(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the line outside of tapegrad that led to this call."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _package_of(frame.f_globals.get("__name__")) in _INSIDE:
         frame, level = frame.f_back, level + 1
-    return level
+    warnings.warn(message, category, stacklevel=level)

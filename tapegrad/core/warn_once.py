@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from tapegrad.core.call_site import warn_outside
 
 _given: set[str] = set()
 
@@ -24,7 +24,7 @@ def warn_once(message: str, error: object = None) -> None:
         return
     _given.add(message)
     cause = f" What went wrong: {error}" if error is not None else ""
-    warnings.warn(f"{message}{cause}", stacklevel=3)
+    warn_outside(f"{message}{cause}")
 
 
 def reset_warnings() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values import nest
 from tapegrad.data.batches import Batch
 from tapegrad.data.composites import RaggedLeaf, SparseLeaf
@@ -69,7 +69,7 @@ class _Tolerant(Above):
                 return self._source.next()
             except (TapegradError, ValueError, OSError) as error:
                 if self._warns:
-                    warnings.warn(f"ignore_errors left out an element: {error}", stacklevel=2)
+                    warn_outside(f"ignore_errors left out an element: {error}")
 
 
 class Grouping(Readable):

@@ -7,13 +7,13 @@ Samples are differentiable in the parameters, for fixed random bits. `wald` and 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy import linalg
 from tapegrad.numpy.streams import Numbers, check, positive, shape_of, size_for
@@ -281,4 +281,4 @@ def _check_covariance(cov: Any, check_valid: str, tol: float) -> None:
     words = "cov must be symmetric with nonnegative eigenvalues."
     if check_valid == "raise":
         raise ArgumentError(words)
-    warnings.warn(words, RuntimeWarning, stacklevel=4)
+    warn_outside(words, RuntimeWarning)

@@ -13,7 +13,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel, reshape
-from tapegrad.numpy.values import as_array, dtype_of, with_numbers
+from tapegrad.numpy.values import as_array, dtype_of, is_array, with_dtype, with_numbers
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.indexing.slices_and_masks import nonzero
 from tapegrad.ops.shape.functions import moveaxis
@@ -105,6 +105,8 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         x = as_array(arg)
         if len(x.shape) != 1:
             raise ArgumentError(f"ix_ needs vectors. Got an array of shape {x.shape}.")
+        if not x.shape[0] and not is_array(arg):
+            x = with_dtype(x, np.intp)  # an empty list indexes nothing
         if dtype_of(x).kind == "b":
             x = nonzero(x)[0]
         lengths = tuple(x.shape[0] if k == place else 1 for k in range(len(args)))

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_dtype
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.elementwise.complex_numbers import complex, imag, real
 from tapegrad.ops.reduction import counting
 from tapegrad.ops.shape.functions import reshape
 
@@ -26,6 +27,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     values = cast(values, "int64") if dtype_of(values).kind == "b" else values
     if dtype_of(values).kind not in "iu":
         raise DTypeError(f"bincount needs integers. Got {values.dtype}.")
+    if len(values.shape) != 1:
+        raise ShapeError(f"bincount needs a vector. Got shape {tuple(values.shape)}.")
     if minlength < 0:
         raise ArgumentError(f"bincount needs minlength >= 0. Got {minlength}.")
     if not is_array(x) and np.any(np.asarray(x) < 0):
@@ -63,6 +66,10 @@ def _edges(bins: Any) -> Any:
     return read_on_host(bins, "histogram()") if hasattr(bins, "shape") else bins
 
 
+def _is_number(bins: Any) -> bool:
+    return not isinstance(bins, list | tuple) and np.ndim(bins) == 0
+
+
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
@@ -95,6 +102,9 @@ def _counts(columns: list[Any], edges: list[np.ndarray], weights: Any) -> Any:
         place = place * size + found
     size = int(np.prod(shape))
     index = as_array(np.where(inside, place, size), columns[0])
+    if weights is not None and dtype_of(weights).kind == "c":
+        parts = (bincount(index, part(weights), size + 1)[:size] for part in (real, imag))
+        return with_dtype(complex(*parts), dtype_of(weights)).reshape(shape)
     counts = bincount(index, weights, size + 1)[:size]
     counts = counts if weights is None else with_dtype(counts, dtype_of(weights))
     return counts.reshape(shape)
@@ -117,7 +127,7 @@ def histogramdd(
         points = points.T
     count = points.shape[1]
     columns = [points[:, k] for k in _range(count)]
-    wanted = [bins] * count if np.ndim(bins) == 0 else [_edges(b) for b in bins]
+    wanted = [bins] * count if _is_number(bins) else [_edges(b) for b in bins]
     ranges = [None] * count if range is None else list(range)
     if len(wanted) != count or len(ranges) != count:
         raise ArgumentError(

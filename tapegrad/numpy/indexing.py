@@ -138,6 +138,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     [[0, 2], [3, 0]]
     """
     shape = tuple(a.shape)
+    if len(shape) < 2:
+        raise ArgumentError(f"fill_diagonal needs two or more axes. Got shape {shape}.")
     if len(shape) > 2 and len(set(shape)) > 1:
         raise ArgumentError("fill_diagonal needs axes of equal length for more than two axes.")
     step = 1 + int(np.cumprod(shape[1:][::-1] if len(shape) > 2 else shape[1:]).sum())

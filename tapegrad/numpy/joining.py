@@ -16,6 +16,7 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
+    IndexKindError,
     IndexOutOfRangeError,
     ShapeError,
     ZeroDivisorError,
@@ -362,8 +363,7 @@ def _places(obj: Any, name: str) -> np.ndarray:
     if not places.size:
         return places.astype(int)
     if places.dtype.kind not in "iub":
-        error = IndexOutOfRangeError if name == "delete" else ArgumentTypeError
-        raise error(f"{name} needs integers or a mask. Got {places.dtype}.")
+        raise IndexKindError(f"{name} needs integers or a mask. Got {places.dtype}.")
     return places
 
 

@@ -223,7 +223,7 @@ def isposinf(x: Any, out: Any = None) -> Any:
     >>> isposinf([math.inf, -math.inf]).tolist()
     [True, False]
     """
-    return deliver(as_array(x) == math.inf, out, broadcasts=True)
+    return deliver(_ordered(x, "isposinf") == math.inf, out, broadcasts=True)
 
 
 def isneginf(x: Any, out: Any = None) -> Any:
@@ -232,7 +232,15 @@ def isneginf(x: Any, out: Any = None) -> Any:
     >>> isneginf([math.inf, -math.inf]).tolist()
     [False, True]
     """
-    return deliver(as_array(x) == -math.inf, out, broadcasts=True)
+    return deliver(_ordered(x, "isneginf") == -math.inf, out, broadcasts=True)
+
+
+def _ordered(x: Any, name: str) -> Any:
+    """Return an array of real numbers; complex infinities have no sign."""
+    x = as_array(x)
+    if is_complex(x):
+        raise DTypeError(f"{name} needs real numbers. Got {x.dtype}.")
+    return x
 
 
 def isclose(

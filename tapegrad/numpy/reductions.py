@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.dtypes import as_dtype
@@ -125,7 +126,7 @@ def as_first(name: str, initial: Any, x: Any) -> Any:
 def _axes(axis: Any) -> Any:
     """Return axes in the form of the operators: an integer, a tuple, or None."""
     if isinstance(axis, list | tuple):
-        return tuple(int(a) for a in axis)
+        return check_wholes("axis", axis)
     return axis
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.primitive.operand import normalize_axes
+from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import (
     ArgumentError,
@@ -29,12 +29,12 @@ from tapegrad.numpy.values import (
 )
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.elementwise.arithmetic import conj
-from tapegrad.ops.elementwise.complex_numbers import real
+from tapegrad.ops.elementwise.complex_numbers import complex, imag, real
 from tapegrad.ops.elementwise.selection import maximum
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.products.functions import matmul
 from tapegrad.ops.reduction import primitives as reduction
-from tapegrad.ops.shape.functions import broadcast_to, reshape
+from tapegrad.ops.shape.functions import broadcast_to, permute_dims, reshape
 
 
 def average(
@@ -68,12 +68,16 @@ def _spread(w: Any, x: Any, axis: Any) -> Any:
         raise ArgumentTypeError(
             "average needs axis= if the shape of weights differs from that of the array."
         )
-    axes = normalize_axes(axis, len(x.shape), "average")
+    named = axis if isinstance(axis, list | tuple) else (axis,)
+    axes = tuple(normalize_axis(k, len(x.shape), "average") for k in named)
     if w.shape != tuple(x.shape[k] for k in axes):
         raise ShapeError(
             f"average needs weights of shape {tuple(x.shape[k] for k in axes)} along axes {axes}. "
             f"Got shape {w.shape}."
         )
+    w = permute_dims(
+        w, np.argsort(axes).tolist()
+    )  # the axes of the weights are in the order of `axis`
     lengths = tuple(n if k in axes else 1 for k, n in enumerate(x.shape))
     return broadcast_to(reshape(w, lengths), tuple(x.shape))
 
@@ -147,6 +151,8 @@ def _check_weights(name: str, weights: Any) -> None:
     if np.ndim(weights) != 1:
         raise ShapeError(f"cov needs {name} with one axis.")
     if is_array(weights):
+        if name == "fweights" and dtype_of(as_array(weights)).kind not in "biu":
+            raise ArgumentTypeError(f"cov needs integers as fweights. Got {weights.dtype}.")
         return
     values = np.asarray(weights)
     if name == "fweights" and np.any(values != np.around(values)):
@@ -176,4 +182,7 @@ def corrcoef(
     if not c.shape:
         return c / c
     size = real(c.diagonal()) ** 0.5 if is_complex(c) else c.diagonal() ** 0.5
-    return c / reshape(size, (-1, 1)) / size
+    scaled = c / reshape(size, (-1, 1)) / size
+    if is_complex(scaled):
+        return complex(real(scaled).clip(-1, 1), imag(scaled).clip(-1, 1))
+    return scaled.clip(-1, 1)  # a rounding may lead out of the range

@@ -16,7 +16,7 @@ from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.core.values.convert import NUMBERS, to_host_array
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
 from tapegrad.numpy import folding, loops
 from tapegrad.numpy.values import (
     as_array,
@@ -270,7 +270,7 @@ class Binary(Ufunc):
         x = moveaxis(self._operand("reduceat", array, dtype), axis, 0)
         starts = [int(k) for k in np.asarray(_host_index(indices))]
         if any([not 0 <= start < x.shape[0] for start in starts]):
-            raise ArgumentError(
+            raise IndexOutOfRangeError(
                 f"{self.__name__}.reduceat needs indices from 0 to {x.shape[0] - 1}. Got {starts}."
             )
         ends = [*starts[1:], x.shape[0]]

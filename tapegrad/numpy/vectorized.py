@@ -48,6 +48,8 @@ class vectorize:  # noqa: N801 -- NumPy's name
         self._doc = doc
         self.pyfunc: Callable[..., Any] | None = None
         if pyfunc is not None:
+            if not callable(pyfunc):
+                raise ArgumentTypeError(f"vectorize needs a function. Got {pyfunc!r}.")
             self._take(pyfunc)
 
     def _take(self, pyfunc: Callable[..., Any]) -> None:

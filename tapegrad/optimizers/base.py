@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.core.argument_checks import check_flag
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.commit import (
     Part,
     Progress,
@@ -224,7 +224,7 @@ class Optimizer(Observed):
         with using_stack(EMPTY):
             pairs, missing = checked_pairs(grads_and_vars)
             if missing:
-                warnings.warn(f"Gradients do not exist for variables {missing}", stacklevel=2)
+                warn_outside(f"Gradients do not exist for variables {missing}")
             if pairs:
                 if not skip_gradients_aggregation and max(self._replicas, replicas_in_sync()) > 1:
                     pairs = summed_pairs(pairs)

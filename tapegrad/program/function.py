@@ -9,14 +9,13 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import warnings
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, cast
 
 from tapegrad.autodiff.batching import current_frame
-from tapegrad.core.call_site import level_outside
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.observed import LAST_CHANGE
 from tapegrad.core.recorder import EMPTY, active_stack, using_stack
 from tapegrad.core.tracebacks import with_short_tracebacks
@@ -446,7 +445,7 @@ class Function(Explained):
     def _warn(self, message: str) -> None:
         if message and message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"function {self._name!r}: {message}", stacklevel=level_outside())
+            warn_outside(f"function {self._name!r}: {message}")
 
     def _record(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Run the Python code on recorded arrays and store the program."""

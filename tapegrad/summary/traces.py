@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
+
+from tapegrad.core.call_site import warn_outside
 
 
 def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = None) -> None:
@@ -16,10 +17,9 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
     >>> print(caught[0].message)
     Graphs are not written to event files. explain() of a tapegrad.function shows its programs.
     """
-    warnings.warn(
+    warn_outside(
         "Graphs are not written to event files. explain() of a tapegrad.function shows its "
         "programs.",
-        stacklevel=2,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -54,6 +55,14 @@ np.vectorize(lambda: 1.5)()
 np.vectorize(otypes=[float])(lambda a: a + 1)(i)
 np.transpose(t, np.asarray([2, 0, 1]))
 t.transpose(np.asarray([2, 0, 1]))
+np.average(t, axis=(1, 0), weights=np.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+np.average(t, axis=(-1, 0), weights=np.ones((4, 2)))
+np.median([math.inf, math.inf])
+np.nanmedian([[math.inf, math.nan, math.inf], [-math.inf, math.inf, math.nan]], axis=1)
+np.corrcoef([[0.1, 0.2, 0.3], [0.7, 0.9, 0.2], [0.9, 0.3, 0.2]]) <= 1
+np.histogram(v, 3, weights=1j * w)
+np.histogramdd(x[:, :2], bins=[[-2.0, 0.0, 2.0], [-2.0, -1.0, 0.5, 2.0]])
+np.ix_([], [1, 2])
 np.polynomial.polyutils.getdomain([1 + 2j, -1j, 0.5])
 np.polynomial.Chebyshev.interpolate(lambda a: a * a, 3, [0.0, 2.0])(v)
 np.polynomial.Laguerre.window.tolist()
@@ -73,6 +82,28 @@ np.insert(x, 0, 1.0, axis=2)
 np.linalg.norm(x, axis=(0, 2))
 np.split(x, 2, axis=3)
 np.moveaxis(x, 2, 0)
+x[[0, 1], [0, 1, 2]]
+x[False, [0, 1]]
+x[["a"]]
+np.sum(x, axis=(0.2, 1.2))
+np.max(x, axis=(0.0, 1.0))
+np.add.reduceat(v, [0, 7])
+x[..., 0, ...]
+x[..., k, ...]
+x[1.5]
+x[[1.0, 0.0]]
+x["a"]
+np.take_along_axis(x, b, axis=1)
+np.put_along_axis(x, f, 0.0, axis=1)
+np.insert(v, np.asarray([1.0]), 2.0)
+np.delete(v, np.asarray([1.0, 2.0]))
+np.cov(x, fweights=np.asarray([1.5, 2.0, 1.0, 1.0]))
+np.bincount(i)
+np.bincount(np.asarray(3))
+np.fill_diagonal(v, 1.0)
+np.isposinf(z)
+np.isneginf(z)
+np.vectorize(3)
 np.pad(v, -1, mode="linear_ramp")
 np.pad(v, ((1, -1),), mode="constant")
 np.pad(v, 1.5, mode="mean")
@@ -161,6 +192,16 @@ def test_a_dtype_names_its_scalar_class():
 
     assert (x.dtype.type, x.dtype.char) == (np.float32, "f")
     assert issubclass(x.dtype.type, tnp.floating)
+
+
+def test_a_named_tuple_is_an_index_of_several_axes():
+    place = namedtuple("Place", "row column")
+    x = tnp.asarray(ARRAYS["x"])
+
+    assert float(x[place(1, 2)]) == ARRAYS["x"][1, 2]
+    np.testing.assert_array_equal(x[place(slice(1), 2)], ARRAYS["x"][:1, 2])
+    x[place(1, [0, 2])] = 5.0
+    np.testing.assert_array_equal(x[1, ::2], [5.0, 5.0])
 
 
 def test_an_empty_median_is_silent():

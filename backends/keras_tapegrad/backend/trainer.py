@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ import tapegrad as tg
 from keras_tapegrad.backend.core import convert_to_numpy
 from keras_tapegrad.backend.tensors import convert_to_tensor
 from keras_tapegrad.backend.text_arrays import epoch_iterator
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values.strings import StringTensor
 
 Step = Callable[[Any], Any]
@@ -54,8 +54,8 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
             gradients = tape.gradient(scaled, [weight._value for weight in weights])
             self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         else:
-            warnings.warn(
-                "No weight of the model is trainable, so the step changes none.", stacklevel=2
+            warn_outside(
+                "No weight of the model is trainable, so the step changes none.",
             )
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
@@ -161,7 +161,7 @@ class TapegradTrainer(base_trainer.Trainer):  # type: ignore[misc]  # Keras has 
         self._assert_compile_called("fit")
         most = config.max_epochs()
         if most and most < epochs:
-            warnings.warn(f"Limiting epochs to {most}", stacklevel=2)
+            warn_outside(f"Limiting epochs to {most}")
             epochs = most
         self._eval_epoch_iterator: Any = None
         if validation_split and validation_data is None:

@@ -7,10 +7,10 @@ import hashlib
 import os
 import shlex
 import threading
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad.core.warn_once import warn_once
@@ -177,11 +177,10 @@ def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
             for key, kernel in kernels.items():
                 _compile(compiler, {key: kernel})
             return
-        warnings.warn(
+        warn_outside(
             f"A fused loop could not be compiled by {shlex.join(compiler.command)}, so its "
             "operations run one by one, which gives the same results more slowly. What went "
             f"wrong: {error}",
-            stacklevel=2,
         )
 
 

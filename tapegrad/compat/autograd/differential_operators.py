@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tapegrad.compat.autograd.tracing import (
 from tapegrad.compat.autograd.values import Function, is_traced, own_structure, plain_structure
 from tapegrad.compat.autograd.vspaces import vspace
 from tapegrad.compat.autograd.wrap_util import get_name, unary_to_nary
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -116,7 +116,7 @@ def holomorphic_grad(fun: Function, x: Any) -> Any:
     (2+4j)
     """
     if not vspace(x).iscomplex:
-        warnings.warn("holomorphic_grad got an argument that is not complex.", stacklevel=4)
+        warn_outside("holomorphic_grad got an argument that is not complex.")
     return grad(lambda z: np.real(fun(z)))(x)
 
 

@@ -7,7 +7,6 @@ user's functions. These get raw values too, unless an outer trace follows them.
 from __future__ import annotations
 
 import functools
-import warnings
 from types import MethodType
 from typing import Any
 
@@ -24,6 +23,7 @@ from tapegrad.compat.autograd.values import (
     raw,
 )
 from tapegrad.compat.autograd.vspaces import SparseObject, vspace
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.primitive.primitive import record_many
 from tapegrad.core.primitive.rule import PICK
 from tapegrad.core.recorder import EMPTY, Node, Operation, active_stack, make_node, using_stack
@@ -96,7 +96,7 @@ class UserPrimitive:
 
 
 def _warn_deprecated(old: str, new: str) -> None:
-    warnings.warn(f"{old} is deprecated. Use {new}.", DeprecationWarning, stacklevel=3)
+    warn_outside(f"{old} is deprecated. Use {new}.", DeprecationWarning)
 
 
 class ByArgument:

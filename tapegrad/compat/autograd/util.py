@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tapegrad.compat.autograd.test_util import check_grads
+from tapegrad.core.call_site import warn_outside
 
 
 def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
@@ -76,9 +76,8 @@ def quick_grad_check(
     ...     warnings.simplefilter("ignore")
     ...     quick_grad_check(lambda x, y: x * x * y, 1.0, (2.0,))
     """
-    warnings.warn(
+    warn_outside(
         "quick_grad_check is deprecated. Use test_util.check_grads.",
         DeprecationWarning,
-        stacklevel=2,
     )
     check_grads(lambda x: fun(x, *extra_args, **(kwargs or {})), modes=["rev"], order=1)(arg0)

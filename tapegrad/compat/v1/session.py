@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentTypeError
 
 _AT_ONCE = (
@@ -116,7 +116,7 @@ def disable_eager_execution() -> None:
     >>> str(caught[0].message)[:40]
     'disable_eager_execution changes nothing.'
     """
-    warnings.warn(f"disable_eager_execution changes nothing. {_AT_ONCE}", stacklevel=2)
+    warn_outside(f"disable_eager_execution changes nothing. {_AT_ONCE}")
 
 
 def disable_v2_behavior() -> None:
@@ -129,4 +129,4 @@ def disable_v2_behavior() -> None:
     >>> len(caught)
     1
     """
-    warnings.warn(f"disable_v2_behavior changes nothing. {_AT_ONCE}", stacklevel=2)
+    warn_outside(f"disable_v2_behavior changes nothing. {_AT_ONCE}")

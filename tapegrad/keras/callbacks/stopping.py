@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import say
@@ -56,9 +56,8 @@ class Watch:
         value = (logs or {}).get(self.monitor)
         if value is None:
             names = ", ".join(logs or {})
-            warnings.warn(
+            warn_outside(
                 f"{who} monitors {self.monitor!r}, which is not among the metrics: {names}.",
-                stacklevel=4,
             )
             return None
         return float(value)

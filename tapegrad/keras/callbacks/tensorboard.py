@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.event_files import EventFile
@@ -61,10 +61,9 @@ class TensorBoard(Callback):
     ) -> None:
         super().__init__()
         if profile_batch:
-            warnings.warn(
+            warn_outside(
                 f"TensorBoard writes no profile for profile_batch={profile_batch!r}. Use a "
                 "profiler such as nsys.",
-                stacklevel=2,
             )
         _check_is_off(
             "embeddings_freq", embeddings_freq, "Embeddings are written with the weights."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.files.limits import spend_rounds
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
@@ -89,10 +89,9 @@ class IoU(Metric):
             return ones_like(true, self.dtype)
         weight = as_operand(sample_weight)
         if weight.dtype.is_floating and "int" in self.dtype:
-            warnings.warn(
+            warn_outside(
                 f"{type(self).__name__} counts in {self.dtype} and truncates weights of "
                 f"{weight.dtype} to integers. Use dtype='float32' to keep them.",
-                stacklevel=4,
             )
         weight = as_dtype_of(weight, self.dtype)
         if len(weight.shape) > 1:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, RecordingError
@@ -113,10 +113,9 @@ class Steps(Compiled):
                 )
             if missing != self._without_gradient:
                 self.__dict__["_without_gradient"] = missing
-                warnings.warn(
+                warn_outside(
                     f"The loss does not depend on the variables {', '.join(missing)}. They have no "
                     "gradients and are not updated.",
-                    stacklevel=2,
                 )
         if are_sums:
             self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)

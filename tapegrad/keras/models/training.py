@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values import nest
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.batch_data import unpack
@@ -314,8 +314,7 @@ def _check_began(epoch: int, first: int) -> None:
     """Report that the data yielded no batch: as an error in the first epoch, later as a warning."""
     if epoch == first:
         raise ArgumentError("fit needs at least one batch, but the data was empty.")
-    warnings.warn(
+    warn_outside(
         f"The data yielded no batch for epoch {epoch + 1}, so training stops. A generator can be "
         "iterated only once: pass steps_per_epoch, or a dataset that repeats.",
-        stacklevel=4,
     )

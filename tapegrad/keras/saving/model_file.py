@@ -7,7 +7,6 @@ import lzma
 import os
 import struct
 import sys
-import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.files.formats import (
     damage_explained,
@@ -271,10 +271,9 @@ def _layers(layer: Any) -> Iterator[Any]:
 def _compile(model: Any, config: Any) -> None:
     methods = type(model).compile, type(model).compile_from_config
     if [method.__module__.startswith("tapegrad.") for method in methods] == [False, True]:
-        warnings.warn(
+        warn_outside(
             f"{type(model).__name__} overrides compile but not compile_from_config, so the model "
             "is not compiled.",
-            stacklevel=3,
         )
         return
     model.compile_from_config(deserialize_keras_object(config))

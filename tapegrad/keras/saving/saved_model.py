@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -18,7 +17,7 @@ from types import MethodType
 from typing import Any
 
 from tapegrad.autodiff.arguments import variable_in
-from tapegrad.core.call_site import level_outside
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values import nest
 from tapegrad.core.values.tensor import Tensor
@@ -170,10 +169,9 @@ def call_of_model(obj: Any) -> tuple[Function, tuple[Any, ...]] | None:
     if not hasattr(type(obj), "get_compile_config"):
         return None
     if not getattr(obj, "inputs", None) and obj.__dict__.get("_called_with") is None:
-        warnings.warn(
+        warn_outside(
             f"Model {obj.name!r} is saved without a function, because the shapes of its inputs are "
             "not known. Call it on a batch first.",
-            stacklevel=level_outside(),
         )
         return None
     return inference_of(obj, specs_of_model(obj))

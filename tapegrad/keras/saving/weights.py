@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.commit import assign_together
 from tapegrad.core.files.atomic import StrPath
 from tapegrad.core.values import host
@@ -95,7 +95,7 @@ def load_from(
             "the same model as the one that was saved, or pass skip_mismatch=True."
         )
     if what:
-        warnings.warn(f"Not all weights in {file.path!r} were loaded. {what}", stacklevel=4)
+        warn_outside(f"Not all weights in {file.path!r} were loaded. {what}")
     fit = [name for name in named_variables if name in file and name not in different]
     # Read all arrays before the first assignment: an unreadable file changes nothing.
     values = {name: file[name] for name in fit}

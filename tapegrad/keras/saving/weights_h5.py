@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.files.atomic import StrPath
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import FileFormatError
@@ -97,10 +97,9 @@ def assign_in_order(model: Any, names: list[str], file: HDF5Arrays) -> None:
     cast = _Cast(file, variables, lambda name: name in variables)
     fits = len(names) == len(state) and not differences(variables, cast.entries)
     if not fits or variables.keys() != cast.entries.keys():
-        warnings.warn(
+        warn_outside(
             f"The state of optimizer {optimizer.name!r} was not loaded: {file.path!r} has "
             f"{len(names)} arrays for it, and it has {len(state)} variables of other shapes.",
-            stacklevel=4,
         )
         return
     assign_all(variables, {name: cast[name] for name in variables})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
@@ -120,7 +120,7 @@ def save_img(
     image = array_to_img(x, data_format, scale)
     ending = os.fspath(path).rpartition(".")[2] if isinstance(path, str | os.PathLike) else ""
     if image.mode == "RGBA" and (file_format or ending).lower() in ("jpg", "jpeg"):
-        warnings.warn("JPEG has no transparency: the fourth channel is dropped.", stacklevel=2)
+        warn_outside("JPEG has no transparency: the fourth channel is dropped.")
         image = image.convert("RGB")
     try:
         image.save(path, format=file_format, **kwargs)

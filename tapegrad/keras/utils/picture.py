@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentError
 
 FONT = 'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace'
@@ -59,8 +59,8 @@ must end in .svg, such as 'model.svg'. Got 'model.txt'.
             "Pictures are written as SVG, which browsers display. The path must end in .svg, "
             f"such as {str(instead)!r}. Got {str(to_file)!r}."
         )
-    warnings.warn(
-        f"Pictures are written as SVG: {str(instead)!r} instead of {str(to_file)!r}.", stacklevel=3
+    warn_outside(
+        f"Pictures are written as SVG: {str(instead)!r} instead of {str(to_file)!r}.",
     )
     return instead
 

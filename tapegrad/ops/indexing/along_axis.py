@@ -7,7 +7,7 @@ from typing import Any
 from tapegrad.core.primitive.index_check import check_range, is_checking
 from tapegrad.core.primitive.operand import as_operand, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.errors import ArgumentTypeError, ShapeError
+from tapegrad.errors import IndexKindError, ShapeError
 from tapegrad.ops.shape.primitives import broadcast_p, lift_unbatched
 
 
@@ -111,7 +111,7 @@ def scatter_along_axis(updates: Any, indices: Any, axis: int, size: int) -> Any:
 def _prepare(name: str, x: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     x, indices = as_operand(x), as_operand(indices)
     if indices.dtype.kind not in "iu":
-        raise ArgumentTypeError(f"{name} needs integer indices. Got {indices.dtype}.")
+        raise IndexKindError(f"{name} needs integer indices. Got {indices.dtype}.")
     if len(x.shape) != len(indices.shape):
         raise ShapeError(
             f"{name} needs indices with {len(x.shape)} axes, as many as the tensor. "

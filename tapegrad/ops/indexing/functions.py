@@ -82,7 +82,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 def _is_element(index: Any) -> bool:
     """Whether an index of one element gives a number, which is no view; `x[0, ...]` is an array."""
-    return Ellipsis not in index if type(index) is tuple else index is not Ellipsis
+    return Ellipsis not in index if isinstance(index, tuple) else index is not Ellipsis
 
 
 def iterate(x: Any) -> Iterator[Any]:
@@ -173,8 +173,8 @@ def index_update(x: Any, index: Any, value: Any) -> Any:
 
 def _only_mask(x: Any, index: Any) -> Any:
     """Return the mask if the index is one mask for the leading axes of `x`, else None."""
-    item = index[0] if type(index) is tuple and len(index) == 1 else index
-    if type(item) is tuple or item is None or item is Ellipsis:
+    item = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if isinstance(item, tuple) or item is None or item is Ellipsis:
         return None
     mask = as_item(item)
     fits = is_mask(mask) and mask.shape and tuple(mask.shape) == tuple(x.shape[: len(mask.shape)])

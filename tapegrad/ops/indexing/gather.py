@@ -22,7 +22,7 @@ from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.indexed_slices import IndexedSlices
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, IndexKindError, ShapeError
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.shape import joining
@@ -173,7 +173,7 @@ def index_operand(value: Any, name: str) -> Any:
     index = _host_index(value) if on_host else value
     dtype_kind = as_dtype(index.dtype).kind if on_host else index.dtype.kind
     if dtype_kind not in "iu":
-        raise ArgumentTypeError(
+        raise IndexKindError(
             f"{name} needs integer indices. Got {index.dtype}; cast them with "
             "tapegrad.cast(indices, 'int64')."
         )

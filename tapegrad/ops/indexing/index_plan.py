@@ -8,26 +8,29 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.primitive.families import nondifferentiable
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.values import host
-from tapegrad.core.values.convert import device_array, to_host_array
+from tapegrad.core.values.convert import TextFoundError, device_array, to_host_array
 from tapegrad.core.values.sizes import bounds, computed
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
+    IndexKindError,
     IndexOutOfRangeError,
+    IndexShapeError,
     MaskError,
-    ShapeError,
 )
 from tapegrad.ops.indexing.gather import linear_index
 from tapegrad.ops.shape.joining import holds_tensors
 from tapegrad.ops.shape.primitives import reshape_p
 
 _ALL = slice(None)
+_ONE_ELLIPSIS = "An index may contain `...` only once."
 
 nonzero_p = nondifferentiable(
     "nonzero", lambda xp, x: tuple(xp.nonzero(x)), many=True, shapes_vary=True
@@ -59,7 +62,7 @@ def parse_basic(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     """Return a full basic index with ints and slices in range, or None if it contains arrays."""
     if type(index) is int and shape and -shape[0] <= index < shape[0]:
         return (index, *(_ALL,) * (len(shape) - 1))
-    items = index if type(index) is tuple else (index,)
+    items = index if isinstance(index, tuple) else (index,)
     parts: list[Any] = []
     axis = 0
     for position, item in enumerate(items):
@@ -67,6 +70,8 @@ def parse_basic(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
             parts.append(None)
             continue
         if item is Ellipsis:
+            if builtins.any(part is Ellipsis for part in items[position + 1 :]):
+                raise IndexOutOfRangeError(_ONE_ELLIPSIS)
             later = builtins.sum(part is not None for part in items[position + 1 :])
             rest = max(len(shape) - axis - later, 0)
             parts.extend([_ALL] * rest)
@@ -135,7 +140,7 @@ def _normalize_slice(part: slice, length: int) -> slice:
 
 def parse(index: Any, shape: tuple[int, ...]) -> Plan:
     """Parse an index that contains arrays or masks."""
-    items = [as_item(item) for item in (index if type(index) is tuple else (index,))]
+    items = [as_item(item) for item in (index if isinstance(index, tuple) else (index,))]
     taken = builtins.sum(_axes_taken(item) for item in items)
     if taken > len(shape):
         raise _too_many(items, shape)
@@ -154,6 +159,8 @@ def as_item(item: Any) -> Any:
     number = _as_int(item)
     if number is not None:
         return number
+    if isinstance(item, str | bytes):
+        raise _wrong_kind(repr(item))
     if isinstance(item, Variable):
         item = item.shared_value()
     if isinstance(item, list | tuple) and holds_tensors(item):
@@ -162,15 +169,22 @@ def as_item(item: Any) -> Any:
     if on_device is not None:
         item = wrap(on_device)
     if not isinstance(item, Tensor) and type(item) not in INTERPRETERS:
-        item = to_host_array(item)
+        try:
+            item = to_host_array(item)
+        except TextFoundError:
+            raise _wrong_kind(described(item)) from None
         item = (
             item if item.size else item.astype(np.int64 if item.dtype.kind == "f" else item.dtype)
         )
     if item.dtype.kind not in "iub":
-        raise ArgumentTypeError(
-            f"An index may contain integers, booleans, slices, None and `...`. Got {item.dtype}."
-        )
+        raise _wrong_kind(item.dtype)
     return item
+
+
+def _wrong_kind(found: Any) -> IndexKindError:
+    return IndexKindError(
+        f"An index may contain integers, booleans, slices, None and `...`. Got {found}."
+    )
 
 
 def _axes_taken(item: Any) -> int:
@@ -191,6 +205,8 @@ def _add_item(plan: Plan, item: Any, shape: tuple[int, ...], axis: int, rest: in
         return 0
     if item is Ellipsis:
         plan.basic.extend([_ALL] * rest)
+        if plan.ellipses:
+            raise IndexOutOfRangeError(_ONE_ELLIPSIS)
         plan.ellipses += 1  # separates arrays even if it covers no axis
         return rest
     if type(item) is slice:
@@ -251,7 +267,7 @@ def find_positions(x: Any, plan: Plan) -> tuple[Any, int, int, int]:
     try:
         rank = len(np.broadcast_shapes(*shapes))
     except (ValueError, RuntimeError) as error:  # NumPy broadcasts up to 32 dimensions
-        raise ShapeError(
+        raise IndexShapeError(
             f"Index arrays must broadcast together. Got shapes {', '.join(map(str, shapes))}."
         ) from error
     first, last = min(plan.arrays), max(plan.arrays)

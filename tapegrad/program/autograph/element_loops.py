@@ -8,7 +8,6 @@ It is recorded like every function: once for each shape of the elements.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.call_site import level_outside
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS, to_tensor
@@ -157,10 +156,9 @@ class ElementLoop:
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
         if self._failures == MOST_FAILURES:
-            warnings.warn(
+            warn_outside(
                 f"function {self._name!r}: the rounds of a loop over a dataset run eagerly: "
                 f"{error}",
-                stacklevel=level_outside(),
             )
 
     def _given(self, place: int, value: Any) -> Any:

@@ -86,7 +86,7 @@ class Recorded:
     __bool__ = __float__ = __int__ = __index__ = __complex__ = __array__ = _refuse
 
     def __getitem__(self, index: Any) -> Any:
-        whole = index if type(index) is tuple else (index,)
+        whole = index if isinstance(index, tuple) else (index,)
         return PRIMITIVES["slice"].kernel(Recorded)(self, index=whole)
 
 

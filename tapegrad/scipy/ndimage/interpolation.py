@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values.convert import NUMBERS, read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.shape.joining import unstack
@@ -201,8 +201,8 @@ def zoom(
     order, mode = checked_order(order, "zoom"), checked_mode(mode, "zoom")
     factors = per_axis(zoom, np.ndim(input), "zoom", "zoom")
     if grid_mode and mode in ("constant", "wrap"):
-        warnings.warn(
-            f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.", stacklevel=3
+        warn_outside(
+            f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.",
         )
 
     def apply(x: Any, cval: Any) -> Any:
