@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.autodiff.custom_gradient import custom_gradient
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.casting.promotion import operand, operands
+from tapegrad.ops.control.stop_gradient import stop_gradient
+from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise import special_functions as primitives
 from tapegrad.ops.elementwise.comparison import isnan
 from tapegrad.ops.elementwise.exponential import exp, log1p
@@ -19,6 +22,8 @@ from tapegrad.ops.elementwise.rounding import floor, rint
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.elementwise.special_functions import betaln as log_beta, lgamma
 from tapegrad.ops.elementwise.trigonometric import sin
+from tapegrad.ops.shape.functions import broadcast_arrays
+from tapegrad.special_functions.derivatives import is_tracked
 
 _LARGEST_LOG = 88.0
 """Exponentials of larger numbers may overflow in float32."""
@@ -128,10 +133,10 @@ def _mirrored(a: Any, b: Any) -> tuple[Any, Any, Any, Any, Any]:
     Return where there is a pole, where the value is finite, both new arguments, and (-1)^m.
     """
     has_pole = is_pole(a) | is_pole(b)
-    n, m = where(is_pole(a), a, b), where(is_pole(a), b, a)
+    n, m = where(is_pole(a), a, b), stop_gradient(where(is_pole(a), b, a))
     rest = 1 - n - m
     is_finite = has_pole & (floor(m) == m) & (m > 0) & (rest > 0) & (rest < math.inf)
-    half = 0.5 * where(floor(m) == m, m, 0.0)
+    half = 0.5 * where((floor(m) == m) & (abs(m) < math.inf), m, 0.0)
     sign = where(floor(half) == half, 1.0, -1.0 + 0.0 * half)
     a, b = where(has_pole, 1.0, a), where(has_pole, 1.0, b)
     sign = where(is_finite | (is_pole(n) & is_pole(m)), sign, 1.0)
@@ -144,11 +149,34 @@ def betaln(a: Any, b: Any) -> Any:
     >>> round(float(betaln(2.0, 1.0)), 6), round(float(betaln(-5.0, 2.0)), 6)
     (-0.693147, -2.995732)
     """
-    a, b = operands(a, b)
-    is_far = _is_unbounded(a, b)
-    has_pole, is_finite, a, b, _ = _mirrored(a, b)
+    first, second = operands(a, b)
+    is_far = _is_unbounded(first, second)
+    has_pole, is_finite, a, b, _ = _mirrored(first, second)
     y = log_beta(where(is_far, 1.0, a), where(is_far, 1.0, b))
-    return where((has_pole & ~is_finite) | is_far, math.inf, y)
+    is_infinite = has_pole & ~is_finite & ~is_far
+    y = where(is_infinite, _at_poles(first, second, is_infinite), y)
+    return where(is_far, math.inf, y + _jump(is_finite, where(is_pole(first), second, first)))
+
+
+def _at_poles(a: Any, b: Any, is_infinite: Any) -> Any:
+    """Return log |B(a, b)| where it is infinite, with its derivatives by the other argument."""
+    a, b = where(is_infinite, a, 1.0), where(is_infinite, b, 1.0)
+    total = a + b
+    total = where((is_pole(a) & is_pole(b)) | (abs(total) == math.inf), 1.0, total)
+    return lgamma(a) + lgamma(b) - lgamma(total)
+
+
+def _jump(is_there: Any, x: Any) -> Any:
+    """Return zeros whose derivative by `x` is NaN at some places.
+
+    B(-5, m) is finite for a few integers m and infinite next to them.
+    """
+    return _no_slope(*broadcast_arrays(is_there, x)) if is_tracked(x) else 0.0
+
+
+@custom_gradient
+def _no_slope(is_there: Any, x: Any) -> Any:
+    return zeros_like(x), lambda g: (None, where(is_there, math.nan, 0.0 * g))
 
 
 def _is_unbounded(a: Any, b: Any) -> Any:
@@ -162,14 +190,17 @@ def beta(a: Any, b: Any) -> Any:
     >>> round(float(beta(2.0, 3.0)), 6), round(float(beta(-5.0, 2.0)), 6)
     (0.083333, 0.05)
     """
-    a, b = operands(a, b)
-    is_far = _is_unbounded(a, b)
-    has_pole, is_finite, a, b, sign = _mirrored(a, b)
+    first, second = operands(a, b)
+    is_far = _is_unbounded(first, second)
+    has_pole, is_finite, a, b, sign = _mirrored(first, second)
     is_far = is_far & ~has_pole
     sign = where(is_far, _sign(a) * _sign(b), sign)
     y = sign * _beta(where(is_far, 1.0, a), where(is_far, 1.0, b))
     infinite = where(sign > 0, math.inf, -math.inf)
-    return where((has_pole & ~is_finite) | is_far, infinite, y)
+    y = where((has_pole & ~is_finite) | is_far, infinite, y)
+    # At a pole, only the derivative of a finite value by the argument with the pole exists.
+    is_cut = [has_pole & ~(is_finite & is_pole(x)) for x in (first, second)]
+    return y + _jump(is_cut[0], first) + _jump(is_cut[1], second)
 
 
 def _beta(a: Any, b: Any) -> Any:

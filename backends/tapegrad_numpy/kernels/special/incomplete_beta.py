@@ -6,10 +6,14 @@ import numpy as np
 
 from tapegrad_numpy.kernels.special.arithmetic import log_excess
 from tapegrad_numpy.kernels.special.blocks import Array, select
+from tapegrad_numpy.kernels.special.error import erfc
 from tapegrad_numpy.kernels.special.gamma import lbeta, lgamma1p, log_gamma_ratio, stirling_error
 
 # The fraction needs about as many levels as the square root of the larger parameter.
 _LIMIT = 20_000
+
+# Where both parameters are above, the next term of the uniform expansion is below a rounding.
+_UNIFORM = 1e10
 
 
 def betainc(a: Array, b: Array, x: Array) -> Array:
@@ -21,11 +25,38 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
     y = select(
         (a, b, x),
         (~inside, lambda a, b, x: np.full(a.shape, np.nan)),
+        (np.minimum(a, b) > _UNIFORM, _uniform),
         (x <= (a + 1.0) / (a + b + 2.0), lambda a, b, x: _lower(a, b, x, 1.0 - x)),
         (b < 1.0, _upper_small),
         otherwise=lambda a, b, x: 1.0 - _lower(b, a, 1.0 - x, x),
     )
     return np.where(inside & (x == 1.0), 1.0, y)
+
+
+def _uniform(a: Array, b: Array, x: Array) -> Array:
+    """The first two terms of Temme's expansion, uniform in x, for large parameters.
+
+    With p = a / (a + b) and q = 1 - p, the lower tail is erfc(sqrt(s)) / 2 + exp(-s) c, where
+    s = a log(p / x) + b log(q / (1 - x)). The correction c is the difference of the leading terms
+    of both sides far from the mean.
+    """
+    total = a + b
+    p, q = a / total, b / total
+    gap = p * (1.0 - x) - q * x
+    s = a * log_excess(x / p, -gap / p) + b * log_excess((1.0 - x) / q, gap / q)
+    # The ratio of s to its value near the mean, total * gap^2 / (2 p q), less 1.
+    above = np.zeros(a.shape)
+    for k in range(12, 0, -1):
+        above = gap * above + 2.0 / (k + 2) * ((1.0 / p) ** k * q + (-1.0 / q) ** k * p)
+    is_near = np.abs(gap) < 0.02 * np.minimum(p, q)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = s / total * (2.0 * p * q) / (gap * gap) - 1.0
+        ratio = np.where(is_near, gap * above, far)
+        # sqrt(1 + ratio) - 1 over the gap, without cancellation
+        bend = np.where(is_near, above, ratio / gap) / (np.sqrt(1.0 + ratio) + 1.0)
+        scale = np.sqrt(p * q / (2.0 * np.pi * total)) / np.sqrt(1.0 + ratio)
+    tail = 0.5 * erfc(np.copysign(np.sqrt(s), gap))
+    return np.where(s < 750.0, tail + np.exp(-s) * scale * bend, tail)
 
 
 def _lower(a: Array, b: Array, x: Array, y: Array) -> Array:
