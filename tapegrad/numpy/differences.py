@@ -196,8 +196,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     >>> convolve([1, 2, 3], [0, 1]).tolist()
     [0, 1, 2, 3]
     """
-    x, w = (ravel(part) for part in as_arrays([a, v]))
-    return _convolve(x, w, mode)
+    return _convolve(*_sequences(a, v, "convolve"), mode)
 
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
@@ -206,8 +205,16 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     >>> correlate([1, 2, 3], [0, 1]).tolist()
     [2, 3]
     """
-    x, w = (ravel(part) for part in as_arrays([a, v]))
-    return _correlate(x, w, mode)
+    return _correlate(*_sequences(a, v, "correlate"), mode)
+
+
+def _sequences(a: Any, v: Any, name: str) -> tuple[Any, Any]:
+    """Return two vectors of a common dtype; numbers are vectors of length 1."""
+    first, second = as_arrays([a, v])
+    for x in (first, second):
+        if len(x.shape) > 1:
+            raise ShapeError(f"{name} needs vectors. Got shape {tuple(x.shape)}.")
+    return ravel(first), ravel(second)
 
 
 def interp(

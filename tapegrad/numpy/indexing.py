@@ -78,6 +78,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     [7, 2, 9]
     """
     where = np.atleast_1d(read_on_host(ind, "put()")).reshape(-1)
+    if not np.size(v):
+        return  # as in NumPy, where there are no values to repeat
     size = int(np.prod(a.shape))
     where = np.clip(where, 0, size - 1) if mode == "clip" else where
     where = where % size if mode == "wrap" else where
@@ -111,6 +113,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     [7, 2, 9]
     """
     where = np.flatnonzero(read_on_host(mask, "putmask()"))
+    if not np.size(values):
+        return
     size = int(np.prod(a.shape))
     put(a, where, getitem(_cycled(values, size, as_array(a)), where))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_whole
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
@@ -270,10 +271,16 @@ def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     return text, arrays
 
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
 def _letter(axis: Any) -> str:
     if axis is Ellipsis:
         return "..."
-    return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[int(axis)]
+    number = check_whole("subscript", axis, "einsum")
+    if not 0 <= number < len(_LETTERS):
+        raise ArgumentError(f"einsum needs subscripts from 0 to {len(_LETTERS) - 1}. Got {number}.")
+    return _LETTERS[number]
 
 
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.numpy.values import as_array, dtype_of, inexact, is_array, side_by_side, with_dtype
 from tapegrad.ops.creation import as_constant
+from tapegrad.ops.elementwise.exponential import log10
 from tapegrad.ops.elementwise.powers import power
 from tapegrad.ops.elementwise.rounding import floor
-from tapegrad.ops.shape.functions import expand_dims, moveaxis
+from tapegrad.ops.kinds import is_complex
+from tapegrad.ops.shape.functions import broadcast_to, expand_dims, moveaxis, reshape
 from tapegrad.ops.shape.joining import concat
 
 
@@ -65,11 +68,13 @@ def linspace(
     >>> linspace(0, 1, 3).tolist(), linspace(0, 1, 4, endpoint=False).tolist()
     ([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75])
     """
-    if not isinstance(num, int | np.integer):
-        raise ArgumentTypeError(f"linspace needs an integer num. Got {num!r}.")
+    try:
+        count = operator.index(num)
+    except TypeError:
+        raise ArgumentTypeError(f"linspace needs an integer num. Got {num!r}.") from None
     with on_device(device):
         first, last = _ends(start, stop, dtype)
-        return _spaced(first, last, int(num), endpoint, retstep, dtype, axis)
+        return _spaced(first, last, count, endpoint, retstep, dtype, axis)
 
 
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any]:
@@ -92,14 +97,17 @@ def _spaced(
     step = (last - first) / parts if parts > 0 else (last - first) * math.nan
     count = np.arange(num).reshape(-1, *[1] * len(step.shape)).astype(dtype_of(first))
     result = first + as_array(count, first) * (step if parts > 0 else last - first)
-    if endpoint and num > 1:
-        # The end itself, without rounding errors.
-        result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
+    result = _with_end(result, last) if endpoint and num > 1 else result
     result = moveaxis(result, 0, axis) if axis else result
     if dtype is not None and numpy_dtype(dtype).kind in "iu":
         result = floor(result)
     result = with_dtype(result, dtype)
     return (result, step) if retstep else result
+
+
+def _with_end(result: Any, last: Any) -> Any:
+    """Return the numbers with the end itself in the last place, without rounding errors."""
+    return concat([result[:-1], expand_dims(broadcast_to(last, tuple(result.shape[1:])), 0)])
 
 
 def logspace(
@@ -116,8 +124,15 @@ def logspace(
     >>> logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
+    if np.ndim(base):
+        # The axis counts in the common shape of all three.
+        start, stop, base = side_by_side(start, stop, base)
+        rank = max(len(x.shape) for x in (start, stop, base))
+        start, stop, base = (
+            reshape(x, (*[1] * (rank - len(x.shape)), *x.shape)) for x in (start, stop, base)
+        )
+        base = expand_dims(base, axis)
     exponents = linspace(start, stop, num, endpoint, False, None, axis)
-    base = base if type(base) in NUMBERS else expand_dims(as_array(base), axis)
     return with_dtype(power(base, exponents), dtype)
 
 
@@ -135,10 +150,12 @@ def geomspace(
     wide = np.result_type(dtype_of(first), "float64")
     first, last = with_dtype(first, wide), with_dtype(last, wide)
     ratio = last / first
-    powers = np.linspace(0.0, 1.0, num, endpoint).astype(dtype_of(ratio))
-    powers = powers.reshape(-1, *[1] * len(ratio.shape))
-    result = first * power(ratio, as_array(powers, ratio))
-    if endpoint and num > 1:
-        # The end itself, without rounding errors.
-        result = concat([result[:-1], expand_dims(last + 0 * first, 0)])
+    if is_complex(ratio):
+        powers = np.linspace(0.0, 1.0, num, endpoint).astype(dtype_of(ratio))
+        powers = powers.reshape(-1, *[1] * len(ratio.shape))
+        result = first * power(ratio, as_array(powers, ratio))
+    else:
+        # Powers of 10 make decades exact, so that integers are not cut to the one below.
+        result = first * power(10.0, linspace(0.0, log10(ratio), num, endpoint))
+    result = _with_end(result, last) if endpoint and num > 1 else result
     return with_dtype(moveaxis(result, 0, axis) if axis else result, dtype)

@@ -9,7 +9,7 @@ import numpy as np
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, is_array, side_by_side
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
@@ -161,7 +161,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """
     check_choice("side", side, ("left", "right"))
     sequence, values = as_arrays([a, v])
+    if len(sequence.shape) != 1:
+        raise ShapeError(f"searchsorted needs a vector. Got shape {tuple(sequence.shape)}.")
     if sorter is not None:
+        if tuple(np.shape(sorter)) != tuple(sequence.shape):
+            raise ShapeError(
+                f"searchsorted needs a sorter of shape {tuple(sequence.shape)}. "
+                f"Got shape {tuple(np.shape(sorter))}."
+            )
         sequence = slices_and_masks.take(sequence, as_array(sorter, sequence))
     found = searchsorted_p(sequence, ravel(values), right=side == "right")
     return reshape(found, tuple(values.shape))

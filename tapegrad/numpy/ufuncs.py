@@ -229,6 +229,7 @@ class Binary(Ufunc):
         x = self._operand("reduce", array, dtype, where)
         if where is not True and self.identity is None and initial is None:
             raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
+        axis = () if not x.shape and axis in (0, -1) else axis  # numbers have nothing to reduce
         axes = normalize_axes(axis, len(x.shape), f"{self.__name__}.reduce")
         if len(axes) > 1 and not self._in_any_order:
             raise ArgumentError(
