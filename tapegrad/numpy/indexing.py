@@ -179,6 +179,7 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
     options = list(as_array(choices)) if hasattr(choices, "shape") else list(choices)
     options = as_arrays(options)
     index, count = as_array(a, options[0]), len(options)
+    index = with_dtype(index, "int64") if dtype_of(index).kind == "b" else index
     if mode == "wrap":
         index = index % count
     elif mode == "clip":

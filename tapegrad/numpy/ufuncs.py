@@ -251,7 +251,8 @@ class Binary(Ufunc):
         x = self._operand("accumulate", array, dtype)
         axis = normalize_axis(axis, len(x.shape), f"{self.__name__}.accumulate")
         if self._running is not None:
-            return deliver(self._running(x, axis), out)
+            running = self._running(x, axis)
+            return deliver(running if dtype is None else with_dtype(running, dtype), out)
         parts = list(unstack(x, axis=axis)) if x.shape[axis] else []
         for k in range(1, len(parts)):
             parts[k] = self._function(parts[k - 1], parts[k])
@@ -274,6 +275,9 @@ class Binary(Ufunc):
             raise IndexOutOfRangeError(
                 f"{self.__name__}.reduceat needs indices from 0 to {x.shape[0] - 1}. Got {starts}."
             )
+        if not starts:
+            nothing = self.reduce(x[:0], 0, initial=0, keepdims=True)[:0]
+            return deliver(moveaxis(nothing, 0, axis), out)
         ends = [*starts[1:], x.shape[0]]
         pieces = [
             self.reduce(indexing.getitem(x, slice(start, end if start < end else start + 1)), 0)
