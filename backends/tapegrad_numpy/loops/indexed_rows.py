@@ -106,6 +106,7 @@ def _text(adds: bool, skips: bool, kind: str, index: str, width: int | None) -> 
     )
     wrong = "*is_wrong = 1; continue;"
     columns = "width" if width is None else str(width)
+    start = f"{'' if adds else 'const '}{kind} *at = table + r * {columns};"
     return [
         "static void work_KEY(char **data, const int64_t *z, int64_t task, Slot *slots) {",
         f"const {kind} *x = (const {kind} *)data[0];",
@@ -117,12 +118,11 @@ def _text(adds: bool, skips: bool, kind: str, index: str, width: int | None) -> 
         *bounds("first", "last", f"task % {CUT['pieces']} * {CUT['piece']}", CUT["piece"], "width"),
         f"{'' if adds else 'const '}{kind} *table = {table} + outer * size * {columns};",
         f"{'const ' if adds else ''}{kind} *row = {picked} + outer * count * {columns};",
-        *([f"for (int64_t r = 0; r < size; ++r) {{ {kind} *at = table + r * {columns};"
-           f" {each('at[c] = 0')} }}"] * adds),
+        *([f"for (int64_t r = 0; r < size; ++r) {{ {start} {each('at[c] = 0')} }}"] * adds),
         f"for (int64_t i = 0; i < count; ++i, row += {columns}) {{",
         "const int64_t r = places[i];",
         f"if ((uint64_t)r >= (uint64_t)size) {{ {negative * skips} {wrong} }}",
-        f"{'' if adds else 'const '}{kind} *at = table + r * {columns};",
+        start,
         each("at[c] += row[c]" if adds else "row[c] = at[c]"),
         "}\n}",
     ]  # fmt: skip
