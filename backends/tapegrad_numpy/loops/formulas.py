@@ -26,7 +26,10 @@ class Formula(NamedTuple):
     once: list[str]
     """Statements that depend on inputs of one element only."""
     per_row: list[str]
-    """Statements that are invariant along the innermost axis."""
+    """Statements that are invariant along the innermost axis.
+
+    As those per element, they call functions in FAR by the names of vectorised ones.
+    """
     per_element: list[str]
     results: list[str]
     functions: frozenset[str]
@@ -57,7 +60,7 @@ def formula(
         else:
             # GCC does not vectorise loops in which a bool of the row becomes a number.
             text = re.sub(r"^const bool ", "const int ", text)
-            by_level[level].append(for_all_arguments(text))
+            by_level[level].append(text if level else for_all_arguments(text))
     unknown = functions - FUNCTIONS
     if unknown:
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")

@@ -275,7 +275,8 @@ class Writer:
     def row(self) -> list[str]:
         """The addresses of this row in every array, and its invariant statements."""
         inputs = self._at_level(1) + self._at_level(2)
-        return [*self.addresses(inputs), *self.targets(), *self.formula.per_row]
+        lines = map(for_all_arguments, self.formula.per_row)
+        return [*self.addresses(inputs), *self.targets(), *lines]
 
     def addresses(self, inputs: Sequence[int]) -> list[str]:
         """The addresses of this row in inputs, and loads of those that are invariant along it."""
@@ -342,13 +343,13 @@ class Writer:
 
     def _walk_over(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         if not self.windows.are_cut:
-            return self._walk(begin, end, body, reductions)
+            return self.walk_whole(begin, end, body, reductions)
         start = self.windows.cut(begin, end, self.levels, self.pointer)
-        lines = self._walk("lo", "hi", body, reductions)
+        lines = self.walk_whole("lo", "hi", body, reductions)
         uneven = [k for k in self.windows.uneven() if self.windows.is_ever_even(k)]
         if uneven:
             loads = {name: _with_steps(load, uneven) for name, load in body.loads.items()}
-            spaced = self._walk("lo", "hi", body._replace(loads=loads), reductions)
+            spaced = self.walk_whole("lo", "hi", body._replace(loads=loads), reductions)
             lines = ["if (is_even) {", *lines, "} else {", *spaced, "}"]
         return [start, *lines, "}"]
 
@@ -356,7 +357,8 @@ class Writer:
         """The statements that read an element, by the names of inputs."""
         return {f"x{i}": self._load_element(i) for i in self._at_level(2)}
 
-    def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
+    def walk_whole(self, begin: str, end: str, body: Body, reductions: str = "") -> list[str]:
+        """The innermost loop over some statements where no input wraps or becomes zero."""
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
         lines, ends = body.lines, body.ends
         simd = f"#pragma omp simd{reductions}"

@@ -15,7 +15,7 @@ from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.formulas import formula
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS
 from tapegrad_numpy.loops.row_passes import is_heavy, names_in
-from tapegrad_numpy.loops.source import CUT, WORK, Kernel, Writer, bounds
+from tapegrad_numpy.loops.source import CUT, WORK, Body, Kernel, Writer, bounds
 
 _MOST_COLUMNS, _MOST_OF_CHEAP = 8, 4
 """The most columns, and the most if there are only cheap operations on whole rows."""
@@ -35,7 +35,7 @@ def write_unrolled_columns(loop: Loop) -> Kernel | None:
     sizes = writer.space.sizes
     if len(sizes) < 2 or sizes[-1] > _MOST_COLUMNS or sizes[-2] < _FEWEST_ROWS:
         return None
-    if writer.gathers.inputs or writer.careful:
+    if writer.gathers.inputs:
         return None
     offsets = [_offsets(writer, i) for i in range(len(loop.inputs))]
     found = [one for one in offsets if one is not None]
@@ -100,10 +100,8 @@ class _UnrolledColumns:
             *[writer.load(i, f"p{i}[0]") for i in self.fixed],
             *self.formula.once,
             *writer.targets(),
-            "#pragma omp simd",
-            "for (int64_t i = 0; i < width; ++i) {",
-            *self._body(),
-            "}\n}\n}",
+            *writer.walk_whole("0", "width", self._body()),
+            "}\n}",
         ]  # fmt: skip
         writer.cut(TASK_ELEMENTS)
         functions, numbers = self.formula.functions, tuple(writer.numbers)
@@ -117,20 +115,18 @@ class _UnrolledColumns:
         kind = writer.pointer(i)
         return f"{kind}p{i} = ({kind})data[{i}] + {' + '.join(places) or '0'};"
 
-    def _body(self) -> list[str]:
+    def _body(self) -> Body:
         """The statements of one row: all loads are before the stores."""
         columns = range(self.columns)
         statements = self.formula.per_element
         shared = [line for line in statements if not self._is_of_column(line)]
         own = [line for line in statements if self._is_of_column(line)]
-        loads = [self._load(i, j) for j in columns for i in sorted(self.by_column)]
-        return [
-            *[self.writer.load(i, f"p{i}[{self._row(i)}]") for i in self.by_row],
-            *loads,
-            *shared,
-            *chain.from_iterable([self._of_column(line, j) for line in own] for j in columns),
-            *chain.from_iterable(self._stores(j) for j in columns),
-        ]
+        loads = {f"x{i}": self.writer.load(i, f"p{i}[{self._row(i)}]") for i in self.by_row}
+        for i in sorted(self.by_column):
+            loads |= {f"x{i}_{j}": self._load(i, j) for j in columns}
+        by_column = chain.from_iterable([self._of_column(line, j) for line in own] for j in columns)
+        stores = [*chain.from_iterable(self._stores(j) for j in columns)]
+        return Body(loads, [*shared, *by_column], stores)
 
     def _is_of_column(self, line: str) -> bool:
         return not self.renamed.isdisjoint(names_in([line]))
