@@ -20,6 +20,7 @@ from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.folding import folded
+from tapegrad_numpy.loops.freed_memory import keep_freed_memory
 from tapegrad_numpy.loops.libraries import Address, load, parts_of_loop
 from tapegrad_numpy.loops.lone_functions import lone_function
 from tapegrad_numpy.loops.runtime import PARTIAL_RESULTS, runtime_text
@@ -37,6 +38,7 @@ _WORTH_A_PROCESS = 3
 
 def make_all(loops: Sequence[Loop], *, is_program: bool = False) -> list[Run | None]:
     """Compile loops, new ones together; return None for loops that cannot be compiled."""
+    keep_freed_memory()
     if find() is None:
         return [None] * len(loops)
     kernels = [_written(loop, is_program) for loop in loops]
