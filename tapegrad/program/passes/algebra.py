@@ -58,6 +58,8 @@ def _shortened(call: Call, makers: dict[int, Call]) -> Call:
     name = call.primitive.name
     if name in _PRODUCTS:
         return _with_transposes(call, makers)
+    if name == "take_last" and call.reads[1].size == 1:  # there is no other index
+        call = replace(call, primitive=PRIMITIVES["take"])
     if (name in _REDUCTIONS and _combines_nothing(call)) or _keeps_all(call):
         shape = call.results[0].shape
         call = replace(call, primitive=PRIMITIVES["reshape"], params={"shape": shape}, aliases=True)
