@@ -24,7 +24,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     ([0, 2, 0, 1], [0.0, 0.75])
     """
     values = as_array(x, weights if is_array(weights) else None)
-    values = cast(values, "int64") if dtype_of(values).kind == "b" else values
+    is_nothing = not is_array(x) and not np.size(x)  # an empty list has no dtype
+    values = cast(values, "int64") if dtype_of(values).kind == "b" or is_nothing else values
     if dtype_of(values).kind not in "iu":
         raise DTypeError(f"bincount needs integers. Got {values.dtype}.")
     if len(values.shape) != 1:

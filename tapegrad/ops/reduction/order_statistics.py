@@ -129,8 +129,8 @@ def _at_host_positions(ordered: Any, position: np.ndarray) -> Any:
     fraction = (position - low).astype(numpy_dtype_of(ordered))
     below = getitem(ordered, (..., low))
     above = getitem(ordered, (..., np.minimum(low + 1, last)))
-    # An infinite upper neighbour with weight 0 must not give NaN, nor must two equal infinities.
-    is_flat = place_next_to(ordered, fraction == 0) | _are_same_infinity(below, above)
+    # An infinite upper neighbour with weight 0 must not give NaN, nor must an infinite lower one.
+    is_flat = place_next_to(ordered, fraction == 0) | _stays_infinite(below, above)
     gap = where(is_flat, 0.0, above - below)
     return below + gap * place_next_to(ordered, fraction)
 
@@ -143,12 +143,13 @@ def _at_positions(ordered: Any, position: Any, count: Any) -> Any:
     fraction = in_dtype(position - low, numpy_dtype_of(ordered))
     below = _take_along_rows(ordered, clip(cast(low, "int64"), 0, last))
     above = _take_along_rows(ordered, clip(cast(low, "int64") + 1, 0, last))
-    is_whole = (fraction == 0) | _are_same_infinity(below, above)
+    is_whole = (fraction == 0) | _stays_infinite(below, above)
     return below + where(is_whole, 0.0, where(is_whole, below, above) - below) * fraction
 
 
-def _are_same_infinity(below: Any, above: Any) -> Any:
-    return (below == above) & (abs(below) == math.inf)
+def _stays_infinite(below: Any, above: Any) -> Any:
+    """Return where all numbers between two neighbours are the infinite lower one."""
+    return (abs(below) == math.inf) & ((below == above) | (above < math.inf))
 
 
 def _take_along_rows(ordered: Any, index: Any) -> Any:
