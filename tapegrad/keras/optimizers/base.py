@@ -7,12 +7,12 @@ overwrite the variables to `tapegrad.optimizers`.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.call_site import warn_outside
 from tapegrad.core.commit import assign_together, restoring
 from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.indexed_slices import IndexedSlices
@@ -118,10 +118,9 @@ class Optimizer(OwnSteps, Configured):
         # The older name of the rate; and a decay that Keras 3 ignores with a warning as well.
         learning_rate = others.pop("lr", learning_rate)
         if others.pop("decay", None):
-            warnings.warn(
+            warn_outside(
                 "The argument decay is ignored. Use a schedule of keras.optimizers.schedules as "
-                "the learning rate, such as InverseTimeDecay.",
-                stacklevel=3,
+                "the learning rate, such as InverseTimeDecay."
             )
         super().__init__(learning_rate, use_ema=use_ema, ema_momentum=ema_momentum, **others)
         self.use_ema = use_ema
