@@ -72,6 +72,7 @@ def quick_grad_check(
 ) -> None:
     """Check a gradient with respect to the first argument; deprecated.
 
+    >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     quick_grad_check(lambda x, y: x * x * y, 1.0, (2.0,))
