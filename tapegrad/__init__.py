@@ -279,7 +279,7 @@ if TYPE_CHECKING:
         name_scope,
         no_op,
     )
-    from tapegrad.program.host_call import numpy_function, py_function
+    from tapegrad.program.host_call import numpy_function, py_function, timestamp
     from tapegrad.program.record.effects import print_tensors as print
     from tapegrad.program.record.signature import TensorSpec
     from tapegrad.ragged import RaggedTensor
@@ -342,11 +342,11 @@ __all__ = [
     "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "strided_slice", "string",
     "strings", "subtract", "summary", "switch_case", "tan", "tanh", "tensor_scatter_nd_add",
     "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
-    "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile", "to_device", "train",
-    "transpose", "truediv", "truncatediv", "truncatemod", "type_spec_from_value", "types", "uint16",
-    "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack",
-    "value_and_grad", "vectorized_map", "version", "vjp", "vmap", "wait_for_programs", "where",
-    "while_loop", "zeros", "zeros_initializer", "zeros_like",
+    "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile", "timestamp", "to_device",
+    "train", "transpose", "truediv", "truncatediv", "truncatemod", "type_spec_from_value", "types",
+    "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index",
+    "unstack", "value_and_grad", "vectorized_map", "version", "vjp", "vmap", "wait_for_programs",
+    "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]  # fmt: skip
 
 _check_calls(globals(), ("GradientTape", "IndexedSlices", "Variable"), ("__init__",))

@@ -26,7 +26,7 @@ _PROCESSES = (
     "start one process per GPU, e.g. with `tapegrad run -n 4 train.py`."
 )
 
-_SAMPLING = "Use tapegrad.random.log_uniform_candidate_sampler, or draw indices yourself."
+_SAMPLING = "Use tapegrad.random.fixed_unigram_candidate_sampler with the counts of the classes."
 _OF_KERAS = "It is in tapegrad.keras.optimizers, unless Keras does not have it either."
 _METHOD = "Use the methods of tapegrad.data.Dataset, which has most of these under the same name."
 _SERVICE = "Datasets are read in the process that uses them."
@@ -187,12 +187,7 @@ RULES = {
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",
     "nn.RNNCell*": "Use the layers of tapegrad.keras.layers, which have an argument `dropout`.",
     "nn.*candidate_sampler": _SAMPLING,
-    "nn.compute_accidental_hits": _SAMPLING,
     "random.*candidate_sampler": _SAMPLING,
-    "nn.nce_loss": "Use tapegrad.nn.sigmoid_cross_entropy_with_logits on drawn classes.",
-    "nn.sampled_softmax_loss": (
-        "Use tapegrad.nn.sparse_softmax_cross_entropy_with_logits on drawn classes."
-    ),
     "nn.batch_norm_with_global_normalization": "Use tapegrad.nn.batch_normalization.",
     "nn.dilation2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
     "nn.erosion2d": "Use tapegrad.nn.max_pool, or tapegrad.image.extract_patches.",
@@ -258,7 +253,6 @@ RULES = {
     ),
     "types.experimental.distributed*": _PROCESSES,
     "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
-    "timestamp": "Use Python's time.time.",
     "tools": "TensorFlow's tools are programs of their own.",
     "train.Coordinator": "Use Python's threading.",
     "train.ExponentialMovingAverage": "Optimizers of tapegrad.keras.optimizers take use_ema=True.",

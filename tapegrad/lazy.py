@@ -128,7 +128,7 @@ FUNCTIONS_IN = {
     "program.graph_mode": (
         "control_dependencies executing_eagerly group init_scope name_scope no_op"
     ),
-    "program.host_call": "numpy_function py_function",
+    "program.host_call": "numpy_function py_function timestamp",
     "program.record.signature": "TensorSpec",
     "ragged": "RaggedTensor",
     "sparse": "SparseTensor",

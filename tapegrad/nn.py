@@ -101,34 +101,49 @@ if TYPE_CHECKING:
     from tapegrad.ctc.decoding import ctc_beam_search_decoder, ctc_greedy_decoder
     from tapegrad.ctc.labels import collapse_repeated, ctc_unique_labels
     from tapegrad.ctc.loss import ctc_loss
+    from tapegrad.ops.nn.sampled_losses import (
+        compute_accidental_hits,
+        nce_loss,
+        sampled_softmax_loss,
+    )
+    from tapegrad.ops.random.candidates import (
+        all_candidate_sampler,
+        fixed_unigram_candidate_sampler,
+    )
 
 __all__ = [
-    "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu", "collapse_repeated",
-    "compute_average_loss", "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d",
-    "conv3d_transpose", "conv_transpose", "convolution", "crelu", "ctc_beam_search_decoder",
-    "ctc_greedy_decoder", "ctc_loss", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d",
-    "dropout", "elu", "embedding_lookup", "fused_batch_norm", "gelu", "glu", "group_norm",
-    "hard_shrink", "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k", "instance_norm",
-    "l2_loss", "l2_normalize", "layer_norm", "leaky_relu", "local_response_normalization",
-    "log_poisson_loss", "log_sigmoid", "log_softmax", "lrn", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_pool_with_argmax", "mish", "moments", "normalize_moments", "pool", "relu",
-    "relu6", "rms_norm", "rotary_embedding", "scale_regularization_loss",
-    "scaled_dot_product_attention", "selu", "separable_conv2d", "sigmoid",
-    "sigmoid_cross_entropy_with_logits", "silu", "soft_shrink", "softmax",
-    "softmax_cross_entropy_with_logits", "softplus", "softsign", "space_to_batch", "space_to_depth",
-    "sparse_plus", "sparse_softmax_cross_entropy_with_logits", "squareplus", "stateless_dropout",
-    "sufficient_statistics", "swish", "tanh", "tanh_shrink", "threshold", "top_k",
-    "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
+    "all_candidate_sampler", "atrous_conv2d", "atrous_conv2d_transpose", "avg_pool", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "batch_normalization", "bias_add", "celu",
+    "collapse_repeated", "compute_accidental_hits", "compute_average_loss", "conv1d",
+    "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
+    "conv_transpose", "convolution", "crelu", "ctc_beam_search_decoder", "ctc_greedy_decoder",
+    "ctc_loss", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d", "dropout", "elu",
+    "embedding_lookup", "fixed_unigram_candidate_sampler", "fused_batch_norm", "gelu", "glu",
+    "group_norm", "hard_shrink", "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k",
+    "instance_norm", "l2_loss", "l2_normalize", "layer_norm", "leaky_relu",
+    "local_response_normalization", "log_poisson_loss", "log_sigmoid", "log_softmax", "lrn",
+    "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_argmax", "mish", "moments",
+    "nce_loss", "normalize_moments", "pool", "relu", "relu6", "rms_norm", "rotary_embedding",
+    "sampled_softmax_loss", "scale_regularization_loss", "scaled_dot_product_attention", "selu",
+    "separable_conv2d", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "soft_shrink",
+    "softmax", "softmax_cross_entropy_with_logits", "softplus", "softsign", "space_to_batch",
+    "space_to_depth", "sparse_plus", "sparse_softmax_cross_entropy_with_logits", "squareplus",
+    "stateless_dropout", "sufficient_statistics", "swish", "tanh", "tanh_shrink", "threshold",
+    "top_k", "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
 ]  # fmt: skip
 
-# Imported on first use; they need sparse tensors.
+# Imported on first use: few programs need them.
 _PLACES = {
+    "all_candidate_sampler": "tapegrad.ops.random.candidates",
     "collapse_repeated": "tapegrad.ctc.labels",
+    "compute_accidental_hits": "tapegrad.ops.nn.sampled_losses",
     "ctc_beam_search_decoder": "tapegrad.ctc.decoding",
     "ctc_greedy_decoder": "tapegrad.ctc.decoding",
     "ctc_loss": "tapegrad.ctc.loss",
     "ctc_unique_labels": "tapegrad.ctc.labels",
+    "fixed_unigram_candidate_sampler": "tapegrad.ops.random.candidates",
+    "nce_loss": "tapegrad.ops.nn.sampled_losses",
+    "sampled_softmax_loss": "tapegrad.ops.nn.sampled_losses",
 }
 
 _check_calls(globals(), [name for name in __all__ if name not in _PLACES])

@@ -4,7 +4,12 @@ from typing import Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.ops.random.candidates import log_uniform_candidate_sampler
+from tapegrad.ops.random.candidates import (
+    all_candidate_sampler,
+    fixed_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
 from tapegrad.ops.random.functions import (
     categorical,
     gamma,
@@ -34,7 +39,9 @@ from tapegrad.ops.random.stateless import (
 
 __all__ = [
     "Generator",
+    "all_candidate_sampler",
     "categorical",
+    "fixed_unigram_candidate_sampler",
     "fold_in",
     "gamma",
     "get_global_generator",
@@ -54,6 +61,7 @@ __all__ = [
     "stateless_uniform",
     "truncated_normal",
     "uniform",
+    "uniform_candidate_sampler",
 ]
 
 _check_calls(globals(), __all__)

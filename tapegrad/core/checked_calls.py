@@ -206,6 +206,7 @@ _OF_TENSORS = (
     "tapegrad.ops",
     "tapegrad.numpy",
     "tapegrad.keras.activations",
+    "tapegrad.keras.backend",
     "tapegrad.special_functions",
 )
 """Modules whose functions compute tensors, so that a call on symbolic values can be made later."""

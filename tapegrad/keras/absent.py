@@ -42,7 +42,14 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "Random*": _REAL,
         **dict.fromkeys(_AUGMENTATIONS, _REAL),
     },
-    "keras.backend": {"*": "Use the functions of tapegrad itself."},
+    "keras.backend": {
+        "get_session": "There are no sessions; functions run at once.",
+        "gradients": "Use tapegrad.GradientTape.",
+        "manual_variable_initialization": "Variables have values when they are created.",
+        "set_learning_phase": "Pass training=True or training=False to the model.",
+        "set_session": "There are no sessions; functions run at once.",
+        "*": "Use the functions of tapegrad itself.",
+    },
     "keras.callbacks": {
         "OrbaxCheckpoint": "Use keras.callbacks.ModelCheckpoint.",
         "RemoteMonitor": "Send the logs in a keras.callbacks.LambdaCallback.",

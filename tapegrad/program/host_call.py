@@ -7,6 +7,7 @@ the effects in record/effects.py. Each replay runs the Python code again.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,6 +91,15 @@ def numpy_function(
     if current_recording() is None or call.is_of_text(inputs):
         return call.packed(call.results(inputs))
     return call.packed(_recorded(call, inputs))
+
+
+def timestamp(name: str | None = None) -> Any:
+    """Return the seconds since 1970; a recorded function reads the clock on each call.
+
+    >>> bool(timestamp() > 1.7e9)
+    True
+    """
+    return numpy_function(lambda: np.float64(time.time()), [], "float64")
 
 
 def _decorator(call: Function, dtypes: Any) -> Callable[[Function], Function]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
-from tapegrad.keras.backend_functions import standardize_dtype
+from tapegrad.keras.backend.values import standardize_dtype
 from tapegrad.keras.batch_data import (
     PyDataset,
     PyDataset as Sequence,
