@@ -8,6 +8,7 @@ from typing import Any
 from tapegrad.core.observed import Observed
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
+from tapegrad.program.graph_mode import name_scope
 
 
 class Module(Observed):
@@ -33,6 +34,11 @@ class Module(Observed):
     @property
     def name(self) -> str:
         return getattr(self, "_name", _snake_case(type(self).__name__))
+
+    @property
+    def name_scope(self) -> name_scope:
+        """A context in which names begin with that of this module."""
+        return name_scope(self.name)
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -161,7 +161,7 @@ ARGUMENTS: list[Row] = [
     ("a name that is a number", lambda: layers.Dense(3, name=5), "of a layer must be a nonempty"),
     ("a dtype", lambda: layers.Dense(3, dtype="float99"), "Got 'float99'"),
     ("a negative size", lambda: Input((-3,)), "integers of 0 or more, or None"),
-    ("a size for a shape", lambda: Input(3), "A shape is a tuple of sizes, such as (3,)"),
+    ("a fraction for a shape", lambda: Input(3.5), "A shape is a tuple of sizes, such as (3.5,)"),
     ("no shape", lambda: Input(), "Input takes either the shape of one example"),
     ("a function for a layer", lambda: Sequential([abs]), "Wrap functions in a Lambda layer"),
     ("a layer for a list", lambda: Sequential(layers.Dense(3)), "takes a list of layers"),

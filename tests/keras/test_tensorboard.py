@@ -340,12 +340,37 @@ def test_no_graph_is_written_where_there_is_none_or_nobody_wants_it(
             {"histogram_freq": -1},
             "histogram_freq must be a number of epochs, or 0 for never. Got -1.",
         ),
-        ({"embeddings_freq": 1}, "does not support embeddings_freq"),
+        ({"embeddings_freq": True}, "embeddings_freq must be a number of epochs"),
     ],
 )
 def test_what_is_not_there_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         keras.callbacks.TensorBoard(**options)
+
+
+def test_embeddings_are_written_for_the_projector(tmp_path: Path) -> None:
+    words = keras.layers.Embedding(5, 2, name="words")
+    model = keras.Sequential([words, keras.layers.Flatten(), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    board = keras.callbacks.TensorBoard(
+        tmp_path, embeddings_freq=2, embeddings_metadata={"words": "words.tsv"}
+    )
+
+    model.fit(np.array([[1, 2], [3, 4]]), np.ones(2), epochs=3, verbose=0, callbacks=[board])
+
+    text = (tmp_path / "train" / "projector_config.pbtxt").read_text()
+    assert text.count("embeddings {") == text.count('metadata_path: "words.tsv"') == 1
+    names = sorted(path.name for path in (tmp_path / "train").glob("*.h5"))
+    assert names == [f"keras_embedding.ckpt-{epoch}.weights.h5" for epoch in (0, 2)]
+    last = words.embeddings.numpy()
+    words.embeddings.assign(0 * last)
+    model.load_weights(tmp_path / "train" / names[-1])
+    np.testing.assert_array_equal(words.embeddings, last)
+    board = keras.callbacks.TensorBoard(
+        tmp_path, embeddings_freq=1, embeddings_metadata={"letters": "a.tsv"}
+    )
+    with pytest.raises(ArgumentError, match=r"names \['letters'\]. The embeddings .* \['words'\]"):
+        model.fit(np.array([[1, 2]]), np.ones(1), verbose=0, callbacks=[board])
 
 
 def test_a_profile_is_not_written_with_a_warning() -> None:

@@ -11,6 +11,7 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.event_files import EventFile
 from tapegrad.keras.callbacks.logs import fetched
+from tapegrad.keras.callbacks.projector import projector_settings
 from tapegrad.keras.callbacks.summaries import graph, histogram, image, scalar
 from tapegrad.keras.utils.model_graph import boxes_of, can_be_drawn
 
@@ -40,8 +41,10 @@ class TensorBoard(Callback):
         update_freq: "epoch", "batch", or the number of batches between two writes. Metrics are
             read one write later, so that training does not wait for them.
         profile_batch: accepted with a warning; no profile is written.
-        embeddings_freq, embeddings_metadata: not supported; a value other than the default raises
-            an error.
+        embeddings_freq: the number of epochs between two files of weights for the projector of
+            embeddings; 0 for none. They are files of Keras, which need h5py.
+        embeddings_metadata: the path of a file with a label for each row of the embeddings, or a
+            dict from names of layers to such paths.
 
     >>> TensorBoard("runs/1", update_freq=100).log_dir
     'runs/1'
@@ -66,21 +69,21 @@ class TensorBoard(Callback):
                 "profiler such as nsys.",
                 stacklevel=2,
             )
-        _check_is_off(
-            "embeddings_freq", embeddings_freq, "Embeddings are written with the weights."
-        )
-        _check_is_off("embeddings_metadata", embeddings_metadata, "It belongs to embeddings_freq.")
-        if not _is_count(histogram_freq, 0):
-            raise ArgumentError(
-                "histogram_freq must be a number of epochs, or 0 for never. "
-                f"Got {histogram_freq!r}."
-            )
+        for name, count in [
+            ("histogram_freq", histogram_freq),
+            ("embeddings_freq", embeddings_freq),
+        ]:
+            if not _is_count(count, 0):
+                raise ArgumentError(
+                    f"{name} must be a number of epochs, or 0 for never. Got {count!r}."
+                )
         if update_freq not in ("epoch", "batch") and not _is_count(update_freq, 1):
             raise ArgumentError(
                 f"update_freq must be 'epoch', 'batch' or a number of batches. Got {update_freq!r}."
             )
         self.log_dir = str(log_dir)
-        self.histogram_freq = histogram_freq
+        self.histogram_freq, self.embeddings_freq = histogram_freq, embeddings_freq
+        self.embeddings_metadata = embeddings_metadata
         self.write_graph, self.write_images = write_graph, write_images
         self.write_steps_per_second = write_steps_per_second
         self.update_freq: Any = 1 if update_freq == "batch" else update_freq
@@ -109,6 +112,8 @@ class TensorBoard(Callback):
         self._pending.clear()
         self._batches = self._epoch_batches = 0
         self._has_graph = not self.write_graph
+        if self.embeddings_freq:
+            self._write_projector_settings()
 
     def on_train_end(self, logs: Any = None) -> None:
         self._write_pending()
@@ -122,6 +127,9 @@ class TensorBoard(Callback):
         self._write_epoch(epoch, logs or {})
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             self._write_weights(epoch)
+        if self.embeddings_freq and epoch % self.embeddings_freq == 0:
+            name = f"keras_embedding.ckpt-{epoch}.weights.h5"
+            self.model.save_weights(Path(self.log_dir) / "train" / name)
         for file in self._files.values():
             file.flush()
 
@@ -192,6 +200,12 @@ class TensorBoard(Callback):
             if picture is not None:
                 file.add_summary(picture, epoch)
 
+    def _write_projector_settings(self) -> None:
+        settings = projector_settings(self.model, self.embeddings_metadata)
+        folder = Path(self.log_dir) / "train"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "projector_config.pbtxt").write_text(settings, encoding="utf-8")
+
     def _write_graph(self) -> None:
         if can_be_drawn(self.model):
             self._file("train").add_graph(graph(boxes_of(self.model, expand_nested=True)))
@@ -199,8 +213,3 @@ class TensorBoard(Callback):
 
 def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _check_is_off(name: str, value: Any, why: str) -> None:
-    if value:
-        raise ArgumentError(f"TensorBoard does not support {name}: omit it. {why} Got {value!r}.")

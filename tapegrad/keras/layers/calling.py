@@ -89,6 +89,10 @@ def built_afterwards(build: Callable[..., None]) -> Callable[..., None]:
                 )
         build(layer, *args, **kwargs)
         layer.built = True
+        first = vars(layer).get("first_weights")
+        if first is not None and type(layer).build is run:  # not the build of a base class
+            vars(layer)["first_weights"] = None
+            layer.set_weights(first)
 
     return run
 

@@ -21,12 +21,12 @@ class InputLayer(Layer):
 
     def __init__(
         self,
-        shape: Sequence[int | None] | None = None,
+        shape: Sequence[int | None] | int | None = None,
         batch_size: int | None = None,
         dtype: Any = None,
         batch_shape: Sequence[int | None] | None = None,
         name: str | None = None,
-        input_shape: Sequence[int | None] | None = None,
+        input_shape: Sequence[int | None] | int | None = None,
         batch_input_shape: Sequence[int | None] | None = None,
     ) -> None:
         super().__init__(name=name)
@@ -38,6 +38,8 @@ class InputLayer(Layer):
                 "Input takes either the shape of one example, as `shape`, or that of a batch, as "
                 f"`batch_shape`. Got shape={shape}, batch_shape={batch_shape}."
             )
+        if isinstance(shape, int):  # programs write (3) for (3,)
+            shape = (shape,)
         for given in (shape, batch_shape):
             if given is not None and not isinstance(given, Sequence):
                 raise ArgumentError(
@@ -67,7 +69,7 @@ class InputLayer(Layer):
 
 
 def Input(  # noqa: N802  # Keras' name
-    shape: Sequence[int | None] | None = None,
+    shape: Sequence[int | None] | int | None = None,
     batch_size: int | None = None,
     dtype: Any = None,
     batch_shape: Sequence[int | None] | None = None,

@@ -45,6 +45,7 @@ from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.masks import KEPT, add_masks, keep_masks
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.name_first import name_first
+from tapegrad.keras.layers.older_arguments import OLDER, check_arguments, input_shape_of
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
 from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
@@ -55,9 +56,6 @@ from tapegrad.sparse.functions import to_dense
 from tapegrad.sparse.tensor import SparseTensor
 
 Shape = tuple[int | None, ...]
-
-_FOR_INPUT = ("input_shape", "batch_input_shape", "batch_shape", "batch_size", "input_dim")
-"""Constructor arguments that give the first layer of a model its input shape."""
 
 
 class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
@@ -85,6 +83,9 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
     takes_lists_as_batches = False
     """Whether a list of arrays is one batch, for layers that take no list of inputs."""
 
+    takes_steps = False
+    """Whether an input has steps before its features, of which `input_dim` is the number."""
+
     takes_text = False
     """Whether `text_inputs` converts the arguments of a call, e.g. lists of text."""
 
@@ -107,12 +108,9 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        for key in kwargs:
-            if key not in _FOR_INPUT:
-                raise ArgumentError(
-                    f"{type(self).__name__} does not take the argument {key!r}. All layers take "
-                    "name, dtype, trainable and activity_regularizer."
-                )
+        check_arguments(type(self).__name__, kwargs)
+        for key in OLDER.intersection(kwargs):  # no part of a configuration
+            self._arguments.pop(key, None)
         class_name = type(self).__name__
         name = name or None  # older programs write "" for an automatic name
         self._name = automatic_name(class_name) if name is None else checked_name(name)
@@ -129,7 +127,8 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
         self._kept_as_is: set[int] = set()
         self._is_calling = False
         self.last_output_shape: Any = None
-        self.first_input_shape = _input_shape(kwargs)
+        self.first_input_shape = input_shape_of(kwargs, self.takes_steps)
+        vars(self)["first_weights"] = kwargs.get("weights")
 
     # Weights
 
@@ -584,15 +583,3 @@ def _is_array(value: Any) -> bool:
 def _is_tensor(value: Any) -> bool:
     """Whether a value is a Tensor, a Variable, or a batched value inside vmap."""
     return isinstance(value, Tensor | Variable) or is_batched(value)
-
-
-def _input_shape(kwargs: dict[str, Any]) -> Shape | None:
-    """Return the input shape, batch included, if the constructor arguments give it."""
-    for key in ("batch_shape", "batch_input_shape"):
-        if kwargs.get(key) is not None:
-            return tuple(kwargs[key])
-    if kwargs.get("input_shape") is not None:
-        return (kwargs.get("batch_size"), *kwargs["input_shape"])
-    if kwargs.get("input_dim") is not None:
-        return (kwargs.get("batch_size"), kwargs["input_dim"])
-    return None

@@ -7,6 +7,7 @@ overwrite the variables to `tapegrad.optimizers`.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
@@ -114,6 +115,14 @@ class Optimizer(OwnSteps, Configured):
         self.gradient_accumulation_steps = gradient_accumulation_steps
         self._calls = Variable(0, trainable=False, name="calls", dtype="int64")
         self._sums: dict[int, Variable] = {}
+        # The older name of the rate; and a decay that Keras 3 ignores with a warning as well.
+        learning_rate = others.pop("lr", learning_rate)
+        if others.pop("decay", None):
+            warnings.warn(
+                "The argument decay is ignored. Use a schedule of keras.optimizers.schedules as "
+                "the learning rate, such as InverseTimeDecay.",
+                stacklevel=3,
+            )
         super().__init__(learning_rate, use_ema=use_ema, ema_momentum=ema_momentum, **others)
         self.use_ema = use_ema
         self.ema_overwrite_frequency = ema_overwrite_frequency

@@ -198,7 +198,7 @@ class _Globals:
 _globals = _Globals()
 
 
-def set_seed(seed: int) -> None:
+def set_seed(seed: float) -> None:
     """Restart the global generator and the streams of all `seed=` arguments from this seed.
 
     Functions recorded earlier continue to draw from these streams.
@@ -209,6 +209,8 @@ def set_seed(seed: int) -> None:
     >>> float(get_global_generator().normal([])) == float(a)
     True
     """
+    if seed != int(seed):
+        refuse("set_seed", "seed", seed, "a whole number")
     _globals.seed = int(seed)
     _globals.generator = _globals.own = _restart(_globals.own, _globals.seed)
     for number, stream in _globals.streams.items():

@@ -7,10 +7,12 @@ not taken they do nothing.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -125,32 +127,52 @@ class _Shown:
         return self._text
 
 
-class _Print:
-    """A print action: a structure with placeholders for tensors."""
+class Print:
+    """A print action: text with the numbers of the tensors that are printed between.
 
-    def __init__(
-        self, inputs: Sequence[Any], stream: Any, summarize: int, sep: str, end: str
-    ) -> None:
-        flat = nest.flatten(list(inputs))
-        self._structure = nest.pack_sequence_as(list(inputs), [None] * len(flat))
-        self._leaves = [_PLACE if _has_value(leaf) else _without_repr(leaf) for leaf in flat]
-        self._stream = stream
-        self._summarize = summarize
-        self._sep = sep
-        self._end = end
+    >>> Print(["x is ", 0, "\\n"], sys.stdout)([np.array([1.0, 2.0])])
+    x is [1. 2.]
+    """
+
+    def __init__(self, pieces: Sequence[str | int], stream: Any = None, summarize: int = 3) -> None:
+        self.pieces = [*pieces]
+        self.stream = stream
+        self.summarize = summarize
 
     def __repr__(self) -> str:
         return "print"
 
     def __call__(self, values: Sequence[np.ndarray]) -> None:
-        texts = iter([_Shown(_text(value, self._summarize)) for value in values])
-        leaves = [next(texts) if leaf is _PLACE else leaf for leaf in self._leaves]
-        shown = nest.pack_sequence_as(self._structure, leaves)
-        stream = sys.stderr if self._stream is None else self._stream
-        stream.write(self._sep.join(map(str, shown)) + self._end)
+        texts = [
+            piece if isinstance(piece, str) else _text(values[piece], self.summarize)
+            for piece in self.pieces
+        ]
+        stream = sys.stderr if self.stream is None else self.stream
+        stream.write("".join(texts))
 
 
-_PLACE = object()
+def print_again(pieces: Sequence[str | int], to_output: bool, summarize: int) -> Print:
+    """Return the action of a `print` that was read from a file."""
+    return Print(pieces, _Output() if to_output else None, summarize)
+
+
+class _Output:
+    """Standard output at the time of writing, which tests and notebooks replace."""
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text)
+
+
+def _pieces(inputs: Sequence[Any], sep: str, end: str) -> list[str | int]:
+    """Return what is printed, with the numbers of tensors in their places."""
+    flat = nest.flatten(list(inputs))
+    numbers = count()
+    leaves = [
+        _Shown(f"\0{next(numbers)}\0") if _has_value(leaf) else _without_repr(leaf) for leaf in flat
+    ]
+    shown = nest.pack_sequence_as(list(inputs), leaves)
+    parts = re.split("\0([0-9]+)\0", sep.join(map(str, shown)) + end)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _without_repr(leaf: Any) -> Any:
@@ -194,4 +216,4 @@ def print_tensors(
             f"Got an output_stream of type {type(output_stream).__name__}."
         )
     tensors = [leaf for leaf in nest.flatten(list(inputs)) if _has_value(leaf)]
-    act(_Print(inputs, output_stream, summarize, sep, end), tensors, "print()")
+    act(Print(_pieces(inputs, sep, end), output_stream, summarize), tensors, "print()")

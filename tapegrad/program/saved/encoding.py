@@ -7,6 +7,7 @@ code.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from tapegrad.core.values.dtypes import DType
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body
+from tapegrad.program.record.effects import Print
 from tapegrad.program.saved.extensions import encoded_extension, is_extension
 
 _LARGEST_RANGE = 2**24
@@ -62,15 +64,21 @@ class Encoder:
         return [value.number, list(value.shape), value.dtype.name]
 
     def _call(self, call: Call) -> list[Any]:
+        name, given = call.primitive.name, call.params
         if call.primitive.effects:
-            self._refuse(call, "has an effect in Python")
+            action: Any = given.get("action")
+            if not isinstance(action, Print) or action.stream not in (None, sys.stdout, sys.stderr):
+                self._refuse(call, "has an effect in Python")
+            to_output = action.stream is not None and action.stream is not sys.stderr
+            name = "print"
+            given = {"pieces": action.pieces, "to_output": to_output, "summarize": action.summarize}
         try:
             operands = [self.encoded(operand) for operand in call.operands]
-            params = {name: self.encoded(value) for name, value in call.params.items()}
+            params = {name: self.encoded(value) for name, value in given.items()}
         except _Unknown as error:
             self._refuse(call, f"needs a {error.args[0]}, which is not data")
         results = [self._value(value) for value in call.results]
-        return [call.primitive.name, operands, params, results, call.aliases]
+        return [name, operands, params, results, call.aliases]
 
     def _refuse(self, call: Call, why: str) -> Any:
         place = f" at {call.site}" if call.site else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.registry import backend_of
-from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.device import current_device
 from tapegrad.core.values.dtypes import as_dtype
@@ -19,10 +19,13 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import FileFormatError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body, Layout
+from tapegrad.program.record.effects import act_p, print_again
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.sizes import particular
 
 _MOST_ELEMENTS = 2**31
+PRINT = "print"
+"""The name of a print action in files."""
 
 
 class SavedGraph:
@@ -34,8 +37,8 @@ class SavedGraph:
         self._tree, self._arrays, self._variables = tree, arrays, variables
         self._instances: dict[tuple[int, ...], Any] = {}
         for name, *_ in tree["calls"]:
-            if not isinstance(name, str) or name not in PRIMITIVES or PRIMITIVES[name].effects:
-                raise FileFormatError(f"There is no operation {name!r:.60} in this version.")
+            if name != PRINT:
+                _operation(name)
 
     def output_specs(self) -> list[TensorSpec]:
         """Return the shapes and dtypes of the outputs; lengths that depend on a call are None."""
@@ -66,13 +69,36 @@ class SavedGraph:
         decode = _Decoder(self._arrays, known, _place_of([*tensors, *known.values()]))
         for name, operands, params, results, _ in tree["calls"]:
             given = [decode(operand) for operand in operands]
-            found = PRIMITIVES[name](*given, **{key: decode(one) for key, one in params.items()})
+            options = {key: decode(one) for key, one in params.items()}
+            primitive, options = _call_of(name, options, len(given))
+            found = primitive(*given, **options)
             made = found if isinstance(found, tuple | list) else (found,)
             known.update((value[0], one) for value, one in zip(results, made, strict=True))
         outputs = [known[number] for number in tree["outputs"]]
         for name, number in tree["written"].items():
             self._variables[name].assign(known[number], read_value=False)
         return outputs
+
+
+def _operation(name: Any) -> Primitive:
+    if not isinstance(name, str) or name not in PRIMITIVES or PRIMITIVES[name].effects:
+        raise FileFormatError(f"There is no operation {name!r:.60} in this version.")
+    return PRIMITIVES[name]
+
+
+def _call_of(name: Any, params: dict[str, Any], operands: int) -> tuple[Primitive, dict[str, Any]]:
+    """Return the primitive of a call in a file, and its params; of effects there is only print."""
+    if name != PRINT:
+        return _operation(name), params
+    pieces = params.get("pieces")
+    # The first operand is the condition under which the text is printed.
+    places = range(operands - 1)
+    if not isinstance(pieces, list) or not all(
+        [type(one) is str or (type(one) is int and one in places) for one in pieces]
+    ):
+        raise FileFormatError(f"A print in the program has the text {pieces!r:.99}.")
+    action = print_again(pieces, params.get("to_output") is True, int(params.get("summarize", 3)))
+    return act_p, {"action": action}
 
 
 def constant_of(spec: Any, arrays: Mapping[str, Any]) -> np.ndarray:
@@ -152,13 +178,12 @@ class _Decoder:
             values[number] = Value(number, tuple(array.shape), array.dtype, self._device)
         calls = []
         for name, operands, params, results, aliases in tree["calls"]:
-            if name not in PRIMITIVES or PRIMITIVES[name].effects:
-                raise FileFormatError(f"There is no operation {name!r:.60} in this version.")
             given = tuple([inner(one) for one in operands])
             kept = {key: inner(one) for key, one in params.items()}
+            primitive, kept = _call_of(name, kept, len(given))
             made = tuple([value(spec) for spec in results])
             rest = self._array_type, aliases is True
-            calls.append(Call(PRIMITIVES[name], given, kept, made, *rest))
+            calls.append(Call(primitive, given, kept, made, *rest))
         outputs = tuple([values[number] for number in tree["outputs"]])
         return Graph(inputs, {}, constants, tuple(calls), outputs)
 

@@ -17,6 +17,7 @@ from tapegrad.ops.creation import zeros
 from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.record.arguments import flatten_call
+from tapegrad.program.record.effects import without_effects
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
 from tapegrad.program.saved.derived_sizes import (
@@ -312,7 +313,7 @@ def _recorded(
 
     new_args, new_kwargs = nest.map_structure(example, (args, kwargs))
     with recording_alone():
-        with must_be_recorded(f"{whose} cannot be saved"):
+        with must_be_recorded(f"{whose} cannot be saved"), without_effects():
             call = function._recorded_call(flatten_call(new_args, new_kwargs), new_args, new_kwargs)
         try:
             if call.graph.obstacle:

@@ -54,6 +54,7 @@ class RNN(Layer):
     """
 
     takes_integers_as_floats = True
+    takes_steps = True
     supports_masking = True
 
     def __init__(
