@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.call_site import level_outside
 from tapegrad.core.commit import assign_together, restoring
 from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.indexed_slices import IndexedSlices
@@ -121,7 +122,7 @@ class Optimizer(OwnSteps, Configured):
             warnings.warn(
                 "The argument decay is ignored. Use a schedule of keras.optimizers.schedules as "
                 "the learning rate, such as InverseTimeDecay.",
-                stacklevel=3,
+                stacklevel=level_outside(),
             )
         super().__init__(learning_rate, use_ema=use_ema, ema_momentum=ema_momentum, **others)
         self.use_ema = use_ema
