@@ -158,6 +158,16 @@ def test_states_of_recurrent_layers_are_reset() -> None:
     np.testing.assert_array_equal(model(X), first)
 
 
+def test_cells_take_a_batch_and_a_dtype() -> None:
+    cell = layers.LSTMCell(2)
+    for states in (
+        cell.get_initial_state(batch_size=4, dtype="float64"),
+        cell.get_initial_state(inputs=tf.zeros((4, 3)), dtype="float64"),
+    ):
+        assert [(state.shape, state.dtype) for state in states] == [((4, 2), "float64")] * 2
+    assert cell.get_initial_state(3)[0].dtype == "float32"
+
+
 @pytest.mark.parametrize("save_format", ["tf", "h5", "keras"])
 def test_formats_of_saved_models(save_format: str, tmp_path: Any) -> None:
     model = classifier()
