@@ -158,6 +158,20 @@ def test_states_of_recurrent_layers_are_reset() -> None:
     np.testing.assert_array_equal(model(X), first)
 
 
+def test_layers_add_variables() -> None:
+    class Line(layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel = self.add_variable("kernel", [3, 1])
+
+        def call(self, inputs: Any) -> Any:
+            return inputs @ self.kernel
+
+    line = Line()
+    assert line(X).shape == (4, 5, 1)
+    assert line.trainable_variables[0].name == "kernel:0"
+
+
 def test_cells_take_a_batch_and_a_dtype() -> None:
     cell = layers.LSTMCell(2)
     for states in (
