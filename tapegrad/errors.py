@@ -4,7 +4,8 @@
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
-    │   │   └── MaskError (also ShapeError)   a mask of the wrong shape
+    │   │   ├── MaskError (also ShapeError)   a mask of the wrong shape
+    │   │   └── AxisError (also ShapeError)   an axis that the array does not have
     │   ├── OutOfRangeError (OverflowError)   a number too large, the end of a dataset
     │   ├── ZeroDivisorError (ZeroDivisionError) a count or a sum of weights is 0
     │   ├── NonFiniteError (FloatingPointError) NaN or an infinity where the check of numbers is on
@@ -59,6 +60,16 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
 
 class MaskError(ShapeError, IndexOutOfRangeError):
     """A mask has another shape than the axes that it indexes; an IndexError, as in NumPy."""
+
+
+class AxisError(ShapeError, IndexOutOfRangeError):
+    """An axis is outside the dimensions of an array; an IndexError too, as in NumPy.
+
+    Errors that functions raise are instances of `numpy.exceptions.AxisError` as well.
+    """
+
+    axis: int | None
+    ndim: int | None
 
 
 class OutOfRangeError(ArgumentError, OverflowError):

@@ -130,8 +130,9 @@ from tapegrad.numpy.windows import (
 )
 from tapegrad.numpy.extras import (
     False_, True_, base_repr, binary_repr, mask_indices, may_share_memory,
-    packbits, require, shares_memory, unpackbits, vectorize,
+    packbits, require, shares_memory, unpackbits,
 )
+from tapegrad.numpy.vectorized import vectorize
 from tapegrad.numpy.plain import (
     broadcast as broadcast, format_float_positional, format_float_scientific, frompyfunc,
     get_include, getbufsize, geterrcall, isfortran, mintypecode, setbufsize, seterrcall,

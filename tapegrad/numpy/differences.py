@@ -23,7 +23,7 @@ from tapegrad.numpy.values import (
     with_dtype,
 )
 from tapegrad.ops.convolution.sequences import convolve as _convolve, correlate as _correlate
-from tapegrad.ops.elementwise import rounding
+from tapegrad.ops.elementwise import complex_numbers, rounding
 from tapegrad.ops.elementwise.comparison import not_equal
 from tapegrad.ops.elementwise.selection import where as choose
 from tapegrad.ops.indexing.functions import getitem
@@ -233,17 +233,38 @@ def interp(
             f"interp needs as many points as values. Got shapes {knots.shape} and {values.shape}."
         )
     if period is not None:
+        if period == 0:
+            raise ArgumentError("interp needs a period other than 0.")
         at, knots, values = _periodic(at, knots, values, abs(period))
         left = right = None
     count = knots.shape[0]
     place = searchsorted(knots, at, side="right").clip(1, max(count - 1, 1))
     low, high = getitem(knots, place - 1), getitem(knots, place.clip(0, count - 1))
     below, above = getitem(values, place - 1), getitem(values, place.clip(0, count - 1))
-    gap = choose(high == low, 1.0, high - low)
-    result = below + (above - below) / gap * (at - low)
+    if is_complex(values):
+        result = complex_numbers.complex(
+            _on_line(at, low, high, complex_numbers.real(below), complex_numbers.real(above)),
+            _on_line(at, low, high, complex_numbers.imag(below), complex_numbers.imag(above)),
+        )
+    else:
+        result = _on_line(at, low, high, below, above)
     result = choose(at < knots[0], values[0] if left is None else left, result)
     result = choose(at > knots[-1], values[-1] if right is None else right, result)
     return choose(at == knots[-1], values[-1], result)
+
+
+def _on_line(at: Any, low: Any, high: Any, below: Any, above: Any) -> Any:
+    """Return the value at a point of the line through two points.
+
+    Infinite points and values give NaN in the usual formula. They are measured from the other end,
+    and a line between two equal values is constant.
+    """
+    gap = choose(high == low, 1.0, high - low)
+    slope = (above - below) / gap
+    result = below + slope * (at - low)
+    result = choose((result != result) & (at == low), below, result)
+    result = choose(result != result, above + slope * (at - high), result)
+    return choose((result != result) & (below == above) & (at == at), below, result)
 
 
 def _periodic(at: Any, knots: Any, values: Any, period: float) -> tuple[Any, Any, Any]:

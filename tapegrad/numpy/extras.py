@@ -1,4 +1,4 @@
-"""Further NumPy functions: vectorize, packbits, mask_indices, shares_memory."""
+"""Further NumPy functions: packbits, mask_indices, shares_memory."""
 
 from __future__ import annotations
 
@@ -8,64 +8,14 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.errors import ArgumentError
 from tapegrad.numpy.creation import asarray
-from tapegrad.numpy.manipulation import broadcast_arrays, ravel
-from tapegrad.numpy.values import as_array, as_arrays, refuse_order, with_dtype
+from tapegrad.numpy.values import as_array, refuse_order
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.indexing.views import share_elements
-from tapegrad.ops.shape.functions import reshape
-from tapegrad.ops.shape.joining import stack
 
 binary_repr = np.binary_repr
 base_repr = np.base_repr
 True_, False_ = True, False
-
-
-class vectorize:  # noqa: N801 -- NumPy's name
-    """Apply a function of numbers to arrays, one call per element.
-
-    >>> vectorize(lambda a, b: a if a > b else b)([1.0, 5.0], 3.0).tolist()
-    [3.0, 5.0]
-    """
-
-    def __init__(
-        self,
-        pyfunc: Callable[..., Any],
-        otypes: Any = None,
-        doc: str | None = None,
-        excluded: Any = None,
-        cache: bool = False,
-        signature: str | None = None,
-    ) -> None:
-        if signature is not None:
-            raise ArgumentError("vectorize does not support signature. Use tapegrad.vmap.")
-        self.pyfunc = pyfunc
-        self.__doc__ = doc or pyfunc.__doc__
-        self._otypes = otypes
-        self._excluded = set(excluded or ())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function for each element of the broadcast arguments."""
-        places = [k for k in range(len(args)) if k not in self._excluded]
-        arrays = broadcast_arrays(*[args[k] for k in places])
-        columns = [ravel(x) for x in arrays]
-        results = []
-        for row in range(columns[0].shape[0]):
-            values = list(args)
-            for place, column in zip(places, columns, strict=True):
-                values[place] = column[row]
-            results.append(self.pyfunc(*values, **kwargs))
-        shape = tuple(arrays[0].shape)
-        if results and isinstance(results[0], tuple):
-            return tuple(self._joined(column, shape) for column in zip(*results, strict=True))
-        return self._joined(results, shape)
-
-    def _joined(self, results: Any, shape: tuple[int, ...]) -> Any:
-        if not len(results):
-            return as_constant(np.zeros(shape))
-        joined = reshape(stack(as_arrays(results)), shape)
-        return with_dtype(joined, self._otypes[0]) if self._otypes else joined
 
 
 def packbits(a: Any, /, axis: int | None = None, bitorder: Any = "big") -> Any:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel, reshape
-from tapegrad.numpy.values import as_array, axis_of, dtype_of, with_numbers
+from tapegrad.numpy.values import as_array, dtype_of, with_numbers
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.indexing.slices_and_masks import nonzero
 from tapegrad.ops.shape.functions import moveaxis
@@ -170,7 +171,7 @@ def size(a: Any, axis: Any = None) -> int:
     if axis is None:
         return math.prod(lengths)
     named = axis if isinstance(axis, list | tuple) else (axis,)
-    axes = [axis_of(k, len(lengths), "size") for k in named]
+    axes = [normalize_axis(k, len(lengths), "size") for k in named]
     if len(set(axes)) < len(axes):
         raise ArgumentError(f"size needs distinct axes. Got {axis}.")
     return math.prod(lengths[k] for k in axes)

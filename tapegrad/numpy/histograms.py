@@ -13,6 +13,7 @@ from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_d
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.reduction import counting
+from tapegrad.ops.shape.functions import reshape
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
@@ -102,16 +103,27 @@ def _counts(columns: list[Any], edges: list[np.ndarray], weights: Any) -> Any:
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, list[Any]]:
-    """Return the number of points (rows) in each cell of a grid, and the edges along each axis.
+    """Return the number of points in each cell of a grid, and the edges along each axis.
 
-    >>> histogramdd([[0.0, 0.0], [1.0, 1.0]], 2)[0].tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    The rows of an array are points; a list or tuple holds one array per coordinate, as in NumPy.
+
+    >>> histogramdd(([0.0, 0.0, 1.0], [0.0, 1.0, 1.0]), 2)[0].tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
     """
     points = as_array(sample, weights)
+    if len(points.shape) != 2:
+        points = reshape(points, (-1, 1))
+    elif isinstance(sample, list | tuple):
+        points = points.T
     count = points.shape[1]
     columns = [points[:, k] for k in _range(count)]
-    wanted = [bins] * count if isinstance(bins, int) else [_edges(b) for b in bins]
+    wanted = [bins] * count if np.ndim(bins) == 0 else [_edges(b) for b in bins]
     ranges = [None] * count if range is None else list(range)
+    if len(wanted) != count or len(ranges) != count:
+        raise ArgumentError(
+            f"histogramdd needs one entry of bins and range per coordinate. Got {len(wanted)} and "
+            f"{len(ranges)} for {count} coordinates."
+        )
     edges = [
         _bin_edges(read_on_host(c, "histogramdd()"), b, r, None)
         for c, b, r in zip(columns, wanted, ranges, strict=True)

@@ -212,10 +212,16 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     [2.0, 3.0]
     """
     x = as_array(x)
-    if not isinstance(condlist, list | tuple) or np.ndim(condlist[0]) == 0:
-        condlist = [condlist]
     functions = [_bound(f, args, kw, dtype_of(x)) for f in funclist]
-    return slices_and_masks.piecewise(x, [as_array(c, x) for c in condlist], functions)
+    conditions = [as_array(c, x) for c in _conditions(condlist, len(x.shape))]
+    return slices_and_masks.piecewise(x, conditions, functions)
+
+
+def _conditions(condlist: Any, rank: int) -> list[Any]:
+    """Return a list of conditions; one condition alone, or a list of booleans, may stand for it."""
+    if isinstance(condlist, list | tuple):
+        return list(condlist) if rank == 0 or np.ndim(condlist[0]) else [condlist]
+    return list(condlist) if len(np.shape(condlist)) > rank else [condlist]
 
 
 def _bound(function: Any, args: Any, kw: Any, kind: Any) -> Any:

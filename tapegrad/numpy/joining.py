@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice, described, is_whole
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.sizes import computed
 from tapegrad.core.values.tensor import Tensor
@@ -23,7 +24,6 @@ from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
-    axis_of,
     check_cast,
     deliver,
     dtype_of,
@@ -85,7 +85,7 @@ def concat(
         parts = _parts(arrays, dtype, casting, numbers_adapt=True)
         return deliver(joining.concat([ravel(part) for part in parts], 0), out)
     parts = _parts(arrays, dtype, casting)
-    place = axis_of(axis, len(parts[0].shape), "concatenate") if parts[0].shape else 0
+    place = normalize_axis(axis, len(parts[0].shape), "concatenate") if parts[0].shape else 0
     return deliver(joining.concat(parts, place), out)
 
 
@@ -101,7 +101,7 @@ def stack(
     [[1, 3], [2, 4]]
     """
     parts = _parts(arrays, dtype, casting)
-    place = axis_of(axis, len(parts[0].shape) + 1, "stack")
+    place = normalize_axis(axis, len(parts[0].shape) + 1, "stack")
     return deliver(joining.stack(parts, place), out)
 
 
@@ -207,7 +207,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     x = as_array(x)
     if not x.shape:
         raise ShapeError("unstack needs an array with axes. Got a 0-d array.")
-    place = axis_of(axis, len(x.shape), "unstack")
+    place = normalize_axis(axis, len(x.shape), "unstack")
     if not x.shape[place]:
         return ()
     lead = (slice(None),) * place
@@ -225,7 +225,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     [[1, 2], [3, 4]]
     """
     x = as_array(ary)
-    place = axis_of(axis, len(x.shape), "split")
+    place = normalize_axis(axis, len(x.shape), "split")
     if np.ndim(indices_or_sections) == 0:
         count = _whole(indices_or_sections)
         if count == 0:
@@ -254,7 +254,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     [[1, 2], [3]]
     """
     x = as_array(ary)
-    axis = axis_of(axis, len(x.shape), "array_split")
+    axis = normalize_axis(axis, len(x.shape), "array_split")
     if np.ndim(indices_or_sections):
         length = x.shape[axis]
         places = [
@@ -331,7 +331,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     x, new = side_by_side(arr, values)
     if axis is None:
         x, axis = ravel(x), 0
-    axis = axis_of(axis, len(x.shape), "insert")
+    axis = normalize_axis(axis, len(x.shape), "insert")
     length = x.shape[axis]
     places = np.arange(length)[obj] if isinstance(obj, slice) else _places(obj, "insert")
     places = np.flatnonzero(places) if places.dtype.kind == "b" else places
@@ -384,7 +384,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     x = as_array(arr)
     if axis is None:
         x, axis = ravel(x), 0
-    axis = axis_of(axis, len(x.shape), "delete")
+    axis = normalize_axis(axis, len(x.shape), "delete")
     length = x.shape[axis]
     kept = np.ones(length, bool)
     places = obj if isinstance(obj, slice) else _places(obj, "delete")

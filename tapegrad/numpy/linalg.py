@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tapegrad.numpy.manipulation import matrix_transpose
 from tapegrad.numpy.norms import cond, matrix_norm, norm, vector_norm
@@ -23,7 +24,6 @@ from tapegrad.numpy.products import (
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
-    axis_of,
     deliver,
     dtype_of,
     floating,
@@ -419,7 +419,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     [0, 0, 1]
     """
     a, b = side_by_side(x1, x2)
-    lengths = [x.shape[axis_of(axis, len(x.shape), "linalg.cross")] for x in (a, b)]
+    lengths = [x.shape[normalize_axis(axis, len(x.shape), "linalg.cross")] for x in (a, b)]
     if lengths != [3, 3]:
         raise ArgumentError(
             f"linalg.cross needs vectors of length 3. Got {lengths[0]} and {lengths[1]}."

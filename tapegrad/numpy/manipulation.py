@@ -6,14 +6,16 @@ Results are views where NumPy returns views: a write to one reaches the array it
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
+from tapegrad.core.argument_checks import check_wholes
+from tapegrad.core.primitive.operand import axis_error, normalize_axes, normalize_axis
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import as_array, dtype_of, refuse_order, side_by_side
 from tapegrad.ops.control.stop_gradient import identity
 from tapegrad.ops.creation import as_shape, full_like_p
@@ -73,8 +75,15 @@ def _new_shape(x: Any, wanted: tuple[int, ...], copy: Any) -> Any:
 def _permuted(function: Any, x: Any, *options: Any) -> Any:
     """Return `function(x, *options)`, which permutes the axes, as a view."""
     result = function(x, *options)
-    hashable = tuple([tuple(o) if isinstance(o, list) else o for o in options])
-    return as_view(result, x, PERMUTED, _order(function, len(x.shape), hashable))
+    plain = tuple([_plain(option) for option in options])
+    return as_view(result, x, PERMUTED, _order(function, len(x.shape), plain))
+
+
+def _plain(axes: Any) -> Any:
+    """Return axes that may be tensors or arrays as integers, which can be a key."""
+    if axes is None or type(axes) is int:
+        return axes
+    return operator.index(axes) if np.ndim(axes) == 0 else check_wholes("axes", axes)
 
 
 @lru_cache(maxsize=1024)
@@ -168,8 +177,8 @@ def expand_dims(a: Any, axis: Any) -> Any:
     x = as_array(a)
     count = len(axis) if isinstance(axis, list | tuple) else 1
     if any([not -len(x.shape) - count <= k < len(x.shape) + count for k in np.atleast_1d(axis)]):
-        raise IndexOutOfRangeError(
-            f"expand_dims got axis {axis} for an array of {len(x.shape)} axes."
+        raise axis_error(
+            f"expand_dims got axis {axis} for an array of {len(x.shape)} axes.", axis, len(x.shape)
         )
     return _with_other_axes(x, shape.expand_dims(x, axis))
 

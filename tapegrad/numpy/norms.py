@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.values import axis_of, floating
+from tapegrad.numpy.values import floating
 from tapegrad.ops.linalg import norms
 
 
@@ -17,7 +18,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """
     x = floating(x)
     if isinstance(axis, list | tuple):
-        axis = tuple(axis_of(k, len(x.shape), "norm") for k in axis)
+        axis = tuple(normalize_axis(k, len(x.shape), "norm") for k in axis)
         if len(axis) > 2 or len(set(axis)) < len(axis):
             raise ArgumentError(f"norm needs one axis or two different ones. Got {axis}.")
         axis = axis[0] if len(axis) == 1 else axis

@@ -13,6 +13,7 @@ from tapegrad.numpy.quantiles import median
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.elementwise.rounding import trunc
+from tapegrad.ops.indexing.functions import getitem
 from tapegrad.ops.shape import padding
 from tapegrad.ops.shape.functions import broadcast_to
 from tapegrad.ops.shape.joining import concat
@@ -23,18 +24,20 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
     The mode is 'constant' (with `constant_values`), 'edge', 'reflect', 'symmetric', 'wrap',
     'linear_ramp' (with `end_values`), 'maximum', 'minimum', 'mean', 'median' (all with
-    `stat_length`, a number of entries at each end) or 'empty'.
+    `stat_length`, a number of entries at each end) or 'empty'. 'reflect' and 'symmetric' continue
+    the slope at the ends with `reflect_type="odd"`. A function as mode gets each padded row, the
+    two widths, the axis and the options, and writes into the row.
 
     >>> pad([1, 2], 1).tolist(), pad([1, 2, 3], (2, 0), "reflect").tolist()
     ([0, 1, 2, 0], [3, 2, 1, 2, 3])
     """
     x = as_array(array)
+    if callable(mode):
+        return _pad_by_function(x, _widths(pad_width, len(x.shape)), mode, kwargs)
     _check_options(mode, kwargs)
-    if isinstance(pad_width, dict):
-        pairs = [(0, 0)] * len(x.shape)
-        for axis, width in pad_width.items():
-            pairs[axis] = (width, width) if isinstance(width, int) else tuple(width)
-        pad_width = pairs
+    pad_width = _widths(pad_width, len(x.shape))
+    if mode not in ("empty", "constant"):
+        _refuse_empty(x, pad_width, mode)
     if mode == "empty":
         return padding.pad(x, pad_width)
     if mode == "constant":
@@ -46,8 +49,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return _pad_ends(x, pad_width, kwargs.get("end_values", 0), _ramp)
     if mode in _STATISTICS:
         return _pad_statistic(x, pad_width, mode, kwargs.get("stat_length"))
-    if kwargs.get("reflect_type", "even") != "even":
-        raise ArgumentError("pad supports only reflect_type='even'.")
+    if kwargs.get("reflect_type", "even") == "odd":
+        for axis, pair in enumerate(pad_width):
+            x = _reflect_odd(x, axis, pair, mode) if any(pair) else x
+        return x
     return padding.pad(x, pad_width, str(mode).upper())
 
 
@@ -64,6 +69,58 @@ _OPTIONS = {
     "symmetric": ("reflect_type",),
     **dict.fromkeys(_STATISTICS, ("stat_length",)),
 }
+
+
+def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """Return the checked widths of the padding, one pair per axis."""
+    if isinstance(pad_width, dict):
+        pairs: list[Any] = [(0, 0)] * rank
+        for axis, width in pad_width.items():
+            pairs[axis] = (width, width) if np.ndim(width) == 0 else tuple(width)
+        pad_width = pairs
+    return list(padding.padding_pairs(pad_width, rank))
+
+
+def _refuse_empty(x: Any, widths: list[tuple[int, int]], mode: str) -> None:
+    for axis, pair in enumerate(widths):
+        if any(pair) and not x.shape[axis]:
+            raise ArgumentError(
+                f"pad with mode {mode!r} cannot extend axis {axis}, which has length 0. "
+                "Use 'constant' or 'empty'."
+            )
+
+
+def _pad_by_function(x: Any, widths: list[tuple[int, int]], function: Any, options: Any) -> Any:
+    """Let a function write the padding into each row of the array padded with zeros."""
+    padded = padding.pad(x, widths) + 0  # a function may write into an array without padding too
+    for axis, pair in enumerate(widths):
+        lengths = (*padded.shape[:axis], *padded.shape[axis + 1 :])
+        for place in np.ndindex(*lengths):
+            row = padded[(*place[:axis], slice(None), *place[axis:])]
+            function(row, pair, axis, options)
+    return padded
+
+
+def _reflect_odd(x: Any, axis: int, pair: tuple[int, int], mode: str) -> Any:
+    """Continue an axis by rotating the values around the ends.
+
+    The result has the slope of the whole axis: two periods on, it has risen by twice the
+    difference of the ends.
+    """
+    length = x.shape[axis]
+    place = np.arange(-pair[0], length + pair[1])
+    if mode == "reflect" and length == 1:
+        return getitem(x, (*[slice(None)] * axis, np.zeros_like(place)))
+    period = length - 1 if mode == "reflect" else length
+    turns, offset = np.divmod(place, 2 * period)
+    is_turned = offset >= length
+    back = 2 * period - offset - (mode == "symmetric")
+    sign, last, first = (
+        as_array(part.reshape(-1, *[1] * (len(x.shape) - axis - 1)).astype(dtype_of(x)), x)
+        for part in (np.where(is_turned, -1, 1), 2 * turns + 2 * is_turned, -2 * turns)
+    )
+    rows = getitem(x, (*[slice(None)] * axis, np.where(is_turned, back, offset)))
+    return rows * sign + _edge(x, axis, -1) * last + _edge(x, axis, 0) * first
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
@@ -124,6 +181,8 @@ def _pad_statistic(x: Any, pad_width: Any, mode: str, stat_length: Any) -> Any:
     rank = len(x.shape)
     widths, lengths = _pairs(pad_width, rank), _pairs(stat_length, rank)
     for axis in range(rank):
+        if not any(widths[axis]):
+            continue
         front, back = (
             broadcast_to(_centre(x, axis, k, lengths[axis][k], mode), _long(x, axis, int(n)))
             for k, n in enumerate(widths[axis])

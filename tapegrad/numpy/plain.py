@@ -9,9 +9,9 @@ import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
-from tapegrad.numpy.extras import vectorize
 from tapegrad.numpy.manipulation import broadcast_arrays, ravel
 from tapegrad.numpy.values import as_array, side_by_side
+from tapegrad.numpy.vectorized import vectorize
 
 # NumPy's own functions, for the host.
 getbufsize = np.getbufsize

@@ -13,7 +13,6 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import (
     as_array,
     as_arrays,
-    axis_of,
     check_cast,
     deliver,
     dtype_of,
@@ -158,7 +157,7 @@ def vecdot(
     refuse_order(order)
 
     def function(a: Any, b: Any) -> Any:
-        lengths = [x.shape[axis_of(axis, len(x.shape), "vecdot")] for x in (a, b)]
+        lengths = [x.shape[normalize_axis(axis, len(x.shape), "vecdot")] for x in (a, b)]
         if lengths[0] != lengths[1]:
             raise ShapeError(
                 f"vecdot needs equal lengths along axis {axis}. Got shapes {a.shape} and {b.shape}."
@@ -337,7 +336,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = as_array(a)
     if len(x.shape) < 2:
         raise ShapeError(f"diagonal needs two axes or more. Got shape {x.shape}.")
-    axis1, axis2 = (axis_of(k, len(x.shape), "diagonal") for k in (axis1, axis2))
+    axis1, axis2 = (normalize_axis(k, len(x.shape), "diagonal") for k in (axis1, axis2))
     if axis1 == axis2:
         raise ArgumentError(f"diagonal needs two different axes. Got axis {axis1} twice.")
     rows, columns = x.shape[axis1], x.shape[axis2]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axes
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, is_array, with_dtype
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.reduction.order_statistics import (
     DISCRETE,
     METHODS,
@@ -60,11 +62,17 @@ def _quantiles(
     if not is_median:
         check_real(dtype_of(given).kind, method)
     x = floating(given)
+    is_strong = is_array(q) or isinstance(q, np.generic) or np.ndim(q) > 0
     q = _fractions_of(q, top, x)
     flat = q.reshape(-1)
     rows, lengths, kept = rows_over(x, axis)
-    if not rows.shape[-1]:
-        raise ArgumentError("A quantile of an empty array has no value.")
+    if not rows.shape[-1] and np.prod(lengths):
+        if is_median:
+            found = full_like_p(
+                rows, shape=kept if keepdims else lengths, value=math.nan, dtype=dtype_of(rows)
+            )
+            return deliver(found, out)
+        raise IndexOutOfRangeError("A quantile of an empty array has no value.")
     if weights is not None:
         weights = _spread_weights(weights, x, axis, method)
     found = row_quantiles(
@@ -73,7 +81,7 @@ def _quantiles(
         method,
         omit_nan=leaves_nan,
         weights=weights,
-        promote=len(q.shape) > 0 and not is_element,
+        promote=is_strong and not is_element,
     )
     if is_element and dtype_of(given).kind in "biu":
         found = with_dtype(found, dtype_of(given))

@@ -223,5 +223,13 @@ def argwhere(a: Any) -> Any:
 
 
 def complex_keys(x: Any) -> list[Any]:
-    """Return the sort keys of the elements: real and imaginary parts of complex ones."""
-    return [imag(x), real(x)] if is_complex(x) else [x]
+    """Return the sort keys of the elements, the primary one last.
+
+    Complex numbers are sorted by the real part and then by the imaginary part. Numbers with NaN
+    come last: first those with a real part, then those with an imaginary part, then the others.
+    """
+    if not is_complex(x):
+        return [x]
+    parts = real(x), imag(x)
+    missing = [cast(part != part, "int8") for part in parts]
+    return [parts[1], parts[0], 2 * missing[0] + missing[1]]

@@ -52,11 +52,6 @@ def _rows(x: Any) -> list[Any]:
     return [key for column in reversed(columns) for key in complex_keys(column)]
 
 
-def _differs(a: Any, b: Any, equal_nan: bool) -> Any:
-    changed = a != b
-    return changed & ~((a != a) & (b != b)) if equal_nan else changed
-
-
 def _distinct(x: Any, equal_nan: bool) -> UniqueAllResult:
     """Find the distinct entries along the first axis by sorting."""
     count = x.shape[0]
@@ -68,7 +63,11 @@ def _distinct(x: Any, equal_nan: bool) -> UniqueAllResult:
         order = cumulative.cumsum(full_like_p(x, shape=(count,), value=1, dtype=_INDEX), 0) - 1
     for key in keys:
         ranked = getitem(key, order)
-        changed = changed | _differs(ranked[1:], ranked[:-1], equal_nan)
+        changed = changed | (ranked[1:] != ranked[:-1])
+    if equal_nan:
+        # A complex number is NaN if one of its parts is; these come last in the order.
+        ranked = getitem(x, order)
+        changed = changed & ~((ranked[1:] != ranked[1:]) & (ranked[:-1] != ranked[:-1]))
     first = concat([true, changed])
     if isinstance(x, Tensor):
         host.note_read(x.array, "unique()", nbytes=8)
@@ -142,15 +141,16 @@ def unique(
     [[1, 3], [1, 2]]
     """
     x = as_array(ar)
-    if axis is None:
+    if axis is not None:
+        axis = normalize_axis(axis, len(x.shape), "unique")
+    if axis is None or len(x.shape) == 1:
         found = _distinct(ravel(x), equal_nan)
         values, inverse = found.values, reshape(found.inverse_indices, tuple(x.shape))
     else:
-        place = normalize_axis(axis, len(x.shape), "unique")
-        moved = moveaxis(x, place, 0)
+        moved = moveaxis(x, axis, 0)
         size = int(np.prod(moved.shape[1:]))
         found = _distinct(reshape(moved, (moved.shape[0], size)), False)
-        values = moveaxis(getitem(moved, found.indices), 0, place)
+        values = moveaxis(getitem(moved, found.indices), 0, axis)
         inverse = found.inverse_indices
     extras = [(return_index, found.indices), (return_inverse, inverse)]
     wanted = [value for flag, value in [*extras, (return_counts, found.counts)] if flag]

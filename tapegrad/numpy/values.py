@@ -6,7 +6,6 @@ and ints become int64, unless they are combined with an array.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
     ArgumentTypeError,
     DTypeError,
-    IndexOutOfRangeError,
     OutOfRangeError,
     ShapeError,
 )
@@ -118,21 +116,6 @@ def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         raise DTypeError(
             f"Complex numbers cannot be converted to {dtype}. Take their real parts first."
         ) from error
-
-
-def axis_of(axis: Any, ndim: int, name: str) -> int:
-    """Return a nonnegative axis, or raise an error that is an IndexError too, as in NumPy.
-
-    >>> axis_of(-1, 3, "split")
-    2
-    """
-    try:
-        index = operator.index(axis)
-    except TypeError:
-        raise ArgumentTypeError(f"{name} needs an integer axis. Got {axis!r}.") from None
-    if not -ndim <= index < ndim:
-        raise IndexOutOfRangeError(f"{name} got axis {index} for an array of {ndim} axes.")
-    return index % ndim
 
 
 def side_by_side(*values: Any) -> list[Any]:

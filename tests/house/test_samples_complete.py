@@ -23,6 +23,7 @@ PLACES = ("tapegrad.ops", "tapegrad.optimizers")
 
 # Primitives without a batching rule, which vmap runs in a loop.
 LOOPED: dict[str, str] = {
+    "added_rows": "a pass of programs makes it, which have no batches any more",
     "nonzero": "how many there are depends on the values",
     "unique": "how many there are depends on the values",
     "random_bernoulli": "each seed of a batch starts a stream of its own",

@@ -312,7 +312,6 @@ WORDS = {
     "np.select([], [])": "as many conditions as choices",
     "np.subtract.reduce(np.zeros(0))": "reduce of an empty axis has no value",
     "np.asarray_chkfinite([math.nan])": "found NaN or infinity",
-    "np.vectorize(abs, signature='()->()')": "does not support signature",
     "np.bitwise_count([0.5])": "bitwise_count needs integers",
     "np.unstack(1.0)": "unstack needs an array with axes",
     "x.to_device('cpu', stream=1)": "does not support streams",

@@ -33,6 +33,11 @@ IDENTITIES = {
     "broadcast": lambda x: tf.broadcast_to(x, (3, 4)),
     "sum-of-one": lambda x: tf.reduce_sum(tf.reshape(x, (3, 1, 4)), axis=1),
     "there-and-back": lambda x: tf.reshape(tf.reshape(x, (12,)), (3, 4)),
+    "permutation-of-short-axes": lambda x: tf.transpose(x[:, None, :, None], (1, 0, 3, 2))[0, :, 0],
+    "permutations-of-matrices": lambda x: tf.transpose(tf.transpose(x)),
+    "permutations": lambda x: tf.reshape(
+        tf.transpose(tf.transpose(tf.reshape(x, (3, 2, 2)), (1, 2, 0)), (2, 0, 1)), (3, 4)
+    ),
     "cast-back": lambda x: tf.cast(tf.cast(tf.cast(x, "float32"), "float64"), "float32"),
 }
 
@@ -43,6 +48,14 @@ def test_what_changes_nothing_is_left_out(change: Any) -> None:
 
     assert [name for name in left if name != "cast"] == ["cos", "exp"]
     assert left.count("cast") <= 1
+
+
+def test_permutations_of_permutations_are_one() -> None:
+    x = np.random.default_rng(1).normal(size=(2, 3, 4))
+
+    left = names_left(lambda x: (tf.exp(tf.transpose(tf.transpose(x, (1, 2, 0)), (1, 0, 2))),), x)
+
+    assert left == ["permute_dims", "exp"]
 
 
 CHANGES = {

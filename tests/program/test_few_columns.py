@@ -71,3 +71,26 @@ def test_the_sum_of_short_rows_is_made_by_stages() -> None:
     assert "slice" not in run.__dict__["source"]
     x = rng.normal(size=shape).astype(np.float32)
     np.testing.assert_allclose(run([x], (None,))[0], np.exp(x).sum(1), rtol=1e-6)
+
+
+ANGLES = {
+    "sums of rows": lambda x, a: tf.sin(tf.reduce_sum(x * a[:, None], -1)),
+    "numbers per row": lambda x, a: tf.reduce_sum(tf.cos(a)[:, None] * x, -1),
+    "a later step": lambda x, a: tf.nn.softmax(x) * tf.sin(tf.reduce_max(x, -1) * a)[:, None],
+    "columns": lambda x, a: tf.cos(x[:, None] * a[:20, None] - x[:20]),
+}
+
+
+@pytest.mark.parametrize("form", ANGLES)
+@pytest.mark.parametrize("columns", [2, 3, 40])
+@pytest.mark.parametrize("scale", [1.0, 1e7])
+def test_sines_of_any_angle(form: str, columns: int, scale: float) -> None:
+    # Products and sums of these numbers are exact, so that angles are the same.
+    x, a = rng.integers(-4, 5, (300, columns)) / 4.0, scale * rng.integers(-999, 999, 300) / 256
+    given = [tf.constant(array) for array in (x, a)]
+    compiled = tf.function(ANGLES[form])
+    for _ in range(2):
+        found = compiled(*given)
+
+    expected = ANGLES[form](*given).numpy()
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)

@@ -188,10 +188,19 @@ def test_rows_by_index(dtype: str, index: str) -> None:
         for i, j in np.ndindex(3, 5):
             total[:, at[i, j]] += v[:, i, j]
         check_native("take_add", [v, at], {"axis": 1, "size": 7}, total)
+        added = x.copy()
+        for i, j in np.ndindex(3, 5):
+            added[:, at[i, j]] += v[:, i, j]
+        check_native("added_rows", [x, v, at], {"axis": 1}, added)
         written = x.copy()
         for i, j in np.ndindex(3, 5):
             written[:, at[i, j]] = v[:, i, j]
         check_native("take_set", [x, v, at], {"axis": 1}, written)
+        kept = x.copy()
+        kept[1:5:2, 6:2:-1] = v[:2, 0, :4]
+        part = np.ascontiguousarray(v[:2, 0, :4])
+        where = (slice(1, 5, 2), slice(6, 2, -1))
+        check_native("slice_set", [x, part], {"index": where}, kept)
         ids = np.array([0, 3, -1, 3, 1, 0], index)
         sums = np.zeros((4, 7, width), dtype)
         for row, place in zip(x, ids):
@@ -246,6 +255,7 @@ def test_elements_along_an_axis(dtype: str) -> None:
         ("gather_rows", [np.ones((4, 2)), np.array([0, 4])], {}, (2, 2)),
         ("take", [np.ones((4, 2)), np.array([-3])], {"axis": 1}, (4, 1)),
         ("take_add", [np.ones((2, 2)), np.array([0, 3])], {"axis": 0, "size": 3}, (3, 2)),
+        ("added_rows", [np.ones((3, 2)), np.ones((2, 2)), np.array([0, 3])], {"axis": 0}, (3, 2)),
         ("segment_sum", [np.ones((2, 2)), np.array([0, 3])], {"num": 3}, (3, 2)),
         ("segment_take", [np.ones((2, 2)), np.array([0, 2])], {}, (2, 2)),
         ("take_along_axis", [np.ones((2, 2)), np.array([[2, 0]])], {"axis": 0}, (1, 2)),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tapegrad.core.trace.expression_namespace  # noqa: F401  # what formulas are written with
+import tapegrad as tf
+import tapegrad.core.trace.expression_namespace  # what formulas are written with
 from tapegrad.core.trace.expression import EXPRESSIONS, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad_numpy.loops import compiler
@@ -186,6 +187,39 @@ def test_remainders_have_the_sign_of_the_divisor(a: float, b: float) -> None:
 
     assert result.tolist() == [a % b]
     assert np.signbit(result[0]) == np.signbit(np.remainder(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint32"])
+def test_integers_are_divided_by_numbers(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.min + 1, *range(20), limits.max], dtype)
+    x = x if dtype[0] == "u" else np.concatenate([x, -x[2:]])
+    for number in (1, 2, 7, 100, -2, -3, -100):
+        if number > 0 or dtype[0] == "i":
+            found = tf.function(lambda x, n=number: (x // n, x % n), wait=True)(tf.constant(x))
+            for one, expected in zip(found, (x // number, x % number), strict=True):
+                np.testing.assert_array_equal(one, expected)
+                assert one.dtype == dtype
+
+
+def test_integers_are_divided_in_loops_unless_that_may_end_the_process() -> None:
+    x = tf.constant(np.array([np.iinfo("int32").min, 3], "int32"))
+
+    @tf.function(wait=True)
+    def safe(x: Any) -> Any:
+        return (x // 7 + 1) % 5
+
+    @tf.function(wait=True)
+    def unsafe(x: Any) -> Any:
+        return (x + 0) // -1, x % tf.reduce_sum(x * 0)
+
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(safe(x), (x.numpy() // 7 + 1) % 5)
+        np.testing.assert_array_equal(unsafe(x)[0], x.numpy() // -1)
+        np.testing.assert_array_equal(unsafe(x)[1], [0, 0])
+    assert not any(hasattr(step, "primitive") for step in safe.program(x).steps)
+    names = [step.primitive.name for step in unsafe.program(x).steps if hasattr(step, "primitive")]
+    assert {"floor_divide", "remainder"} <= {*names}
 
 
 def test_the_logarithm_of_a_sum_does_not_overflow() -> None:

@@ -198,6 +198,7 @@ GENERIC = {
     "take": ([X, INDEX], {"axis": 1}),
     "gather_rows": ([X[0], INDEX], {}),
     "take_add": ([X[:, [0, 1, 1, 0]].reshape(2, 2, 2, 4), INDEX], {"axis": 1, "size": 3}),
+    "added_rows": ([X, X[:, [0, 1, 1, 0]].reshape(2, 2, 2, 4), INDEX], {"axis": 1}),
     "take_set": ([X, X[:, [0, 1, 1, 0]].reshape(2, 2, 2, 4) - 50, INDEX], {"axis": 1}),
     "take_last": ([X, INDEX], {"axis": 1}),
     "take_extreme": ([X[0], X[0, ::-1], INDEX.reshape(-1)[:3]], {"largest": True}),

@@ -65,6 +65,11 @@ def take_add(t: Array, indices: Array, *, axis: int, size: int) -> Array:
     return total.reshape(*outer, size, *inner).astype(t.dtype, copy=False)
 
 
+def added_rows(x: Array, v: Array, indices: Array, *, axis: int) -> Array:
+    """Return `x` plus entries at their positions along an axis."""
+    return np.asarray(x + take_add(v, indices, axis=axis, size=x.shape[axis]))
+
+
 def take_set(x: Array, v: Array, indices: Array, *, axis: int) -> Array:
     """Return a copy of `x` with entries along an axis replaced; the last duplicate wins."""
     result = np.array(x)
@@ -121,7 +126,15 @@ def one_hot(
 
 KERNELS = {
     **by_name(
-        linear_index, take, take_add, take_set, take_last, take_extreme, extreme_shares, one_hot
+        added_rows,
+        linear_index,
+        take,
+        take_add,
+        take_set,
+        take_last,
+        take_extreme,
+        extreme_shares,
+        one_hot,
     ),
     "gather_rows": lambda x, indices: take(x, indices, axis=0),
 }

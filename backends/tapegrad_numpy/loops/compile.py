@@ -20,6 +20,7 @@ from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.combining import write_combining
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.folding import folded
+from tapegrad_numpy.loops.freed_memory import keep_freed_memory
 from tapegrad_numpy.loops.libraries import Address, load, parts_of_loop
 from tapegrad_numpy.loops.lone_functions import lone_function
 from tapegrad_numpy.loops.runtime import PARTIAL_RESULTS, runtime_text
@@ -27,14 +28,17 @@ from tapegrad_numpy.loops.short_columns import write_short_columns
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import with_short_rows, write_stages
+from tapegrad_numpy.loops.unrolled_columns import write_unrolled_columns
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
 
+_OF_FEW_COLUMNS = (write_short_columns, write_unrolled_columns)
 _WORTH_A_PROCESS = 3
 """The least number of loops per compiler process: most take longer than its start."""
 
 
 def make_all(loops: Sequence[Loop], *, is_program: bool = False) -> list[Run | None]:
     """Compile loops, new ones together; return None for loops that cannot be compiled."""
+    keep_freed_memory()
     if find() is None:
         return [None] * len(loops)
     kernels = [_written(loop, is_program) for loop in loops]
@@ -63,9 +67,9 @@ def _written(loop: Loop, is_program: bool = False) -> Kernel | None:
     loop = folded(loop)
     combines = any(output.combine for output in loop.outputs)
     write = write_stages if loop.stages else write_combining if combines else write_plain
-    short = with_short_rows if combines else write_short_columns
+    forms = () if loop.stages else (with_short_rows,) if combines else _OF_FEW_COLUMNS
     try:
-        kernel = (None if loop.stages else short(loop)) or write(loop)
+        kernel = next((made for form in forms if (made := form(loop))), None) or write(loop)
         return kernel._replace(flushes=flushes(loop, is_program))
     except UntraceableError:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tapegrad.core.trace.c_source import statements
@@ -26,7 +26,10 @@ class Formula(NamedTuple):
     once: list[str]
     """Statements that depend on inputs of one element only."""
     per_row: list[str]
-    """Statements that are invariant along the innermost axis."""
+    """Statements that are invariant along the innermost axis.
+
+    As those per element, they call functions in FAR by the names of vectorised ones.
+    """
     per_element: list[str]
     results: list[str]
     functions: frozenset[str]
@@ -42,6 +45,7 @@ def formula(
     level_of = dict(zip(names, levels))
     functions: set[str] = set()
     by_level: tuple[list[str], list[str], list[str]] = ([], [], [])
+    masks = _bool_inputs(expressions, names)
     for line in lines:
         match = _LINE.fullmatch(line)
         assert match is not None
@@ -49,12 +53,14 @@ def formula(
         text = line.replace(match[2], _CALL.sub(r"tg_\1(", match[2]))
         level = max((level_of[name] for name in _NAME.findall(match[2])), default=0)
         level_of[match[1]] = level
+        if line.startswith("const bool ") and masks & {*_NAME.findall(match[2])}:
+            masks.add(match[1])
         if level == 2:
-            by_level[2].append(_with_masks(text, level_of))
+            by_level[2].append(_with_masks(text, level_of, masks))
         else:
             # GCC does not vectorise loops in which a bool of the row becomes a number.
             text = re.sub(r"^const bool ", "const int ", text)
-            by_level[level].append(for_all_arguments(text))
+            by_level[level].append(text if level else for_all_arguments(text))
     unknown = functions - FUNCTIONS
     if unknown:
         raise UntraceableError(f"C has no {', '.join(sorted(unknown))}.")
@@ -62,13 +68,30 @@ def formula(
     return Formula(once, per_row, per_element, results, frozenset(functions))
 
 
-def _with_masks(line: str, level_of: Mapping[str, int]) -> str:
-    """Choose by masks where the condition is the same for all elements of a row.
+def _bool_inputs(expressions: Sequence[Expression], names: Sequence[str]) -> set[str]:
+    """Return the names of the inputs that are arrays of bools."""
+    waiting, seen, found = list(expressions), set[int](), set[str]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.operands
+            if node.name == "input" and node.dtype is not None and node.dtype.kind == "b":
+                found.add(names[int(node.value)])
+    return found
 
-    GCC does not vectorise a loop with such a condition.
+
+def _with_masks(line: str, level_of: Mapping[str, int], masks: Collection[str]) -> str:
+    """Choose by masks where a loop with the condition is not vectorised by GCC.
+
+    These are conditions that are the same for all elements of a row, and bools in memory that
+    choose between numbers of eight times their size.
     """
     match = _CHOICE.fullmatch(line)
-    if match is None or level_of[match[3]] == 2:
+    if match is None:
+        return line
+    of_bytes = match[3] in masks and match[2] == "double"
+    if level_of[match[3]] == 2 and not of_bytes:
         return line
     return f"{match[1]}choose_{match[2]}({match[3]}, {match[4]}, {match[5]});"
 

@@ -16,6 +16,8 @@ from tapegrad.core.trace.loop import INDEXED, Loop
 from tapegrad_numpy.loops.layout import Space
 
 _NAME = re.compile(r"\b([vx]\d+)\b")
+_FEW = 2**31
+"""Positions below this number are computed in 32 bits, which are twice as many per vector."""
 
 
 class Gathers:
@@ -53,6 +55,7 @@ class Gathers:
         `write` returns the statements and the value of an expression, `load` the load of an input.
         """
         shape = self._loop.inputs[k].shape
+        kind = "int" if prod(shape) < _FEW else "int64_t"
         found, places, tests = [], [], []
         for order, (place, one) in enumerate(self.inputs[k]):
             prefix = f"g{k}_{order}_"
@@ -60,29 +63,30 @@ class Gathers:
             loads = [load(i) for i in sorted(self._read[one.index])]
             *texts, value = [_NAME.sub(rf"{prefix}\1", text) for text in (*loads, *lines, value)]
             index, test = f"{prefix}index", f"{prefix}test"
-            step = self._number(one.step * prod(shape[place + 1 :]))
+            step = one.step * prod(shape[place + 1 :])
             found += [
                 *texts,
                 f"const int64_t {index} = {value};",
                 f"const int {test} = (uint64_t){index} < (uint64_t){self._number(one.size)};",
             ]
             tests.append(test)
-            places.append(f"({test} ? {index} : 0) * {step}")
+            times = "" if step == 1 else f" * ({kind}){self._number(step)}"
+            places.append(f"(({kind}){index} & -({kind}){test}){times}")
         return [
             *found,
             f"const int there{k} = {' & '.join(tests)};",
-            f"const int64_t at{k} = {' + '.join(places)};",
+            f"const {kind} at{k} = {' + '.join(places)};",
         ]
 
-    def is_wrong(self, k: int) -> str:
-        """The C expression that is true if an index of an input was out of range before."""
+    def note(self, k: int) -> list[str]:
+        """Statements that let `least` be the least index of an input as well."""
         names = [f"g{k}_{order}_index" for order in range(len(self.inputs[k]))]
-        return " | ".join(f"({name} < {NOWHERE // 2}LL)" for name in names)
+        return [f"least = {name} < least ? {name} : least;" for name in names]
 
-    def report(self, condition: str) -> str:
-        """The statement that reports a wrong index."""
+    def report(self) -> str:
+        """The statement that reports a wrong index: one that was out of range before."""
         arrays = len(self._loop.inputs) + len(self._loop.outputs)
-        return f"if ({condition}) *(int64_t *)data[{arrays}] = 1;"
+        return f"if (least < {NOWHERE // 2}LL) *(int64_t *)data[{arrays}] = 1;"
 
     def _all_read(self, k: int) -> set[int]:
         """The inputs from which the place of an element of an input is computed."""

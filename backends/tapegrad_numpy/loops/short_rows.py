@@ -316,7 +316,7 @@ class _ShortRows:
         if not ends:
             return []
         loads = self._row_loads(self._read_per_row(time))
-        return ["#pragma omp simd", _OF_ALL, *loads.values(), *lines, *ends, "}"]
+        return ["{", *self.writer.walk_whole("0", "width", Body(loads, lines, ends)), "}"]
 
     def _pass(self, one: Pass) -> list[str]:
         parts = [self.plan.parts[k] for k in one.stages]

@@ -29,8 +29,8 @@ CAREFUL_PIECE = 4096
 """The number of elements that are checked together before a function in FAR is computed."""
 _MOST_WRITTEN, _WRITTEN = 16, (24, 32, 48, 64)
 """The lengths of rows that are constants of the source: up to the first number, and others."""
-_OR_WRONG = " reduction(|:wrong)"
-"""For loops in which each element reports whether its index is wrong."""
+_LEAST_INDEX = " reduction(min:least)"
+"""For loops in which each element has an index of its own, which may be wrong."""
 _LINES, _HEAVIEST = 8, 16
 """The statements that take as long as a call of a function, and the largest weight."""
 WORK = """static void work_KEY(char **restrict data, const int64_t *restrict z, int64_t task,
@@ -187,8 +187,12 @@ class Writer:
 
     def place_by_index(self, i: int, load: Callable[[int], str]) -> list[str]:
         """The place of a row, given the loads of what indices are made of; reports wrong ones."""
-        lines = self.gathers.lines(i, self._index, load)
-        return [*lines, self.gathers.report(self.gathers.is_wrong(i))]
+        lines = [*self.position(i, load), "{", "int64_t least = 0;"]
+        return [*lines, *self.gathers.note(i), self.gathers.report(), "}"]
+
+    def position(self, i: int, load: Callable[[int], str]) -> list[str]:
+        """The statements that compute the place of what is read by index."""
+        return self.gathers.lines(i, self._index, load)
 
     def _index(self, index: Expression) -> tuple[list[str], str]:
         """The statements and the value of an index."""
@@ -218,8 +222,7 @@ class Writer:
             return self.held(i, f"packed{i}[i]")
         if i not in self.gathers.varied:
             return self.load(i, self._element(i))
-        lines = self.gathers.lines(i, self._index, self._load_of_index)
-        lines = [*lines, f"wrong |= {self.gathers.is_wrong(i)};"]
+        lines = [*self.position(i, self._load_of_index), *self.gathers.note(i)]
         return self._as_one(i, [*lines, self.load(i, self._element(i))])
 
     def _distances(self) -> list[str]:
@@ -272,7 +275,8 @@ class Writer:
     def row(self) -> list[str]:
         """The addresses of this row in every array, and its invariant statements."""
         inputs = self._at_level(1) + self._at_level(2)
-        return [*self.addresses(inputs), *self.targets(), *self.formula.per_row]
+        lines = map(for_all_arguments, self.formula.per_row)
+        return [*self.addresses(inputs), *self.targets(), *lines]
 
     def addresses(self, inputs: Sequence[int]) -> list[str]:
         """The addresses of this row in inputs, and loads of those that are invariant along it."""
@@ -332,20 +336,20 @@ class Writer:
 
     def walk_over(self, begin: str, end: str, body: Body, reductions: str = "") -> list[str]:
         """The innermost loop over some statements; it reports wrong indices of its elements."""
-        if not any("wrong |= " in load for load in body.loads.values()):
+        if not any("least = " in load for load in body.loads.values()):
             return self._walk_over(begin, end, body, reductions)
-        lines = self._walk_over(begin, end, body, f"{_OR_WRONG}{reductions}")
-        return ["{", "int wrong = 0;", *lines, self.gathers.report("wrong"), "}"]
+        lines = self._walk_over(begin, end, body, f"{_LEAST_INDEX}{reductions}")
+        return ["{", "int64_t least = 0;", *lines, self.gathers.report(), "}"]
 
     def _walk_over(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
         if not self.windows.are_cut:
-            return self._walk(begin, end, body, reductions)
+            return self.walk_whole(begin, end, body, reductions)
         start = self.windows.cut(begin, end, self.levels, self.pointer)
-        lines = self._walk("lo", "hi", body, reductions)
+        lines = self.walk_whole("lo", "hi", body, reductions)
         uneven = [k for k in self.windows.uneven() if self.windows.is_ever_even(k)]
         if uneven:
             loads = {name: _with_steps(load, uneven) for name, load in body.loads.items()}
-            spaced = self._walk("lo", "hi", body._replace(loads=loads), reductions)
+            spaced = self.walk_whole("lo", "hi", body._replace(loads=loads), reductions)
             lines = ["if (is_even) {", *lines, "} else {", *spaced, "}"]
         return [start, *lines, "}"]
 
@@ -353,11 +357,12 @@ class Writer:
         """The statements that read an element, by the names of inputs."""
         return {f"x{i}": self._load_element(i) for i in self._at_level(2)}
 
-    def _walk(self, begin: str, end: str, body: Body, reductions: str) -> list[str]:
+    def walk_whole(self, begin: str, end: str, body: Body, reductions: str = "") -> list[str]:
+        """The innermost loop over some statements where no input wraps or becomes zero."""
         head = [f"for (int64_t i = {begin}; i < {end}; ++i) {{", *body.loads.values()]
         lines, ends = body.lines, body.ends
         simd = f"#pragma omp simd{reductions}"
-        checks = _OR_WRONG if reductions.startswith(_OR_WRONG) else ""
+        checks = _LEAST_INDEX if reductions.startswith(_LEAST_INDEX) else ""
         careful = any(FAR_CALL.search(line) for line in lines)
         if not careful and self.space.sizes[-1] >= _WORTH_STAGES:
             parts = staged(lines, ends, body.loads)

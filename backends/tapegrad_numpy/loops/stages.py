@@ -16,6 +16,7 @@ from tapegrad.core.trace.loop import Loop, LoopOutput
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import storage, stored
+from tapegrad_numpy.loops.formulas import for_all_arguments
 from tapegrad_numpy.loops.row_passes import ALONG, CONSTANT, ELEMENT, Pass, Plan, is_heavy, names_in
 from tapegrad_numpy.loops.short_rows import LENGTH, has_short_rows, write_short_rows
 from tapegrad_numpy.loops.source import CUT, WORK, Body, Kernel, Writer, bounds
@@ -133,8 +134,11 @@ class _LongRows:
             for name, kind in types.items()
         ]
 
-    def _row_statements(self, time: int) -> list[str]:
+    def _row_lines(self, time: int) -> list[str]:
         return [self.plan.values[name].line for name in self.plan.of_rows(time)]
+
+    def _row_statements(self, time: int) -> list[str]:
+        return [*map(for_all_arguments, self._row_lines(time))]
 
     def _inputs(self, names: Iterable[str], is_step: bool) -> list[int]:
         """The inputs among names whose addresses are found per step, or else once per row."""
@@ -178,16 +182,15 @@ class _LongRows:
     def _late_rows(self) -> list[str]:
         """Compute the last statements of some rows, and store their results."""
         names = self._late_names()
+        loads = {
+            name: f"const {kind} {name} = late_{name}[i - start];" for name, kind in names.items()
+        }
+        body = Body(loads, self._row_lines(len(self.plan.passes)), self._row_results("i"))
         return [
             *[f"late_{name}[row - start] = {name};" for name in names],
             *self.writer.advance(self.writer.space.kept_outer),
             "}",
-            "#pragma omp simd",
-            "for (int64_t r = start; r < until; ++r) {",
-            *[f"const {kind} {name} = late_{name}[r - start];" for name, kind in names.items()],
-            *self._row_statements(len(self.plan.passes)),
-            *self._row_results("r"),
-            "}",
+            *self.writer.walk_whole("start", "until", body),
         ]
 
     def _row_results(self, row: str) -> list[str]:

@@ -44,6 +44,20 @@ class Windows:
         """The position of the first element that is read of an input, if it is fixed."""
         return _first(self.inputs[k])
 
+    def offsets(self, k: int) -> list[int | None] | None:
+        """The distance of each element of a row from the first, None for zeros.
+
+        None if another axis than the innermost wraps or becomes zero.
+        """
+        inner, step = len(self._space.sizes) - 1, self._space.steps[k][-1]
+        if self._moving[k].keys() - {inner}:
+            return None
+        found: list[int | None] = []
+        for index in range(self._space.sizes[-1]):
+            start, own = _offset(self._along_rows[k], index)
+            found.append(None if start == _NOWHERE else (start + own * index) * step)
+        return found
+
     @property
     def are_cut(self) -> bool:
         """Whether rows have several parts, or may be zero."""

@@ -127,6 +127,18 @@ def _unslice(
     return None if made is None else [_filling(result, 0, 1), *made]
 
 
+def _slice_set(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    (x, v), (result,) = operands, results
+    views = views_of(_slice, result, {"index": params["index"]})
+    if views is None or views[0][1].shape != v.shape or v.dtype != x.dtype:
+        return None
+    ((offset, view),) = views
+    kept, written = copies(x, result, (0, 2)), copies(v, view, (1, 2), offset)
+    return None if kept is None or written is None else [*kept, *written]
+
+
 def _roll(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
     """Return the copies of both parts of an array that is rolled along one axis."""
     (source,), (result,) = operands, results
@@ -173,6 +185,7 @@ WRITERS: dict[str, Writer] = {
     "reshape": _reshape,
     "roll": _roll,
     "slice": _copied(_slice),
+    "slice_set": _slice_set,
     "stack": _stack,
     "unslice": _unslice,
 }

@@ -54,13 +54,14 @@ int gather_$N(const int64_t *h, char **data) {
     }
     return 0;
 }
-/* Write rows over those of a copy of the table; the last one of equal indices counts. */
+/* Write rows over those of a copy of the table, or of the table itself if that is the result; the
+   last one of equal indices counts. */
 int write_$N(const int64_t *h, char **data) {
     const int64_t outer = h[0], count = h[1], size = h[2], bytes = h[3];
     const $T *at = (const $T *)data[2];
     const char *v = data[1];
     char *y = data[3];
-    memcpy(y, data[0], outer * size * bytes);
+    if (y != data[0]) memcpy(y, data[0], outer * size * bytes);
     for (int64_t o = 0; o < outer; ++o, y += size * bytes)
         for (int64_t i = 0; i < count; ++i, v += bytes) {
             int64_t r = at[i];
@@ -112,6 +113,23 @@ int name(const int64_t *h, char **data) { \
         } \
     return 0; \
 }
+/* Add rows to those of a copy of a table, or of the table itself if that is the result. */
+#define ADD_TO_ROWS(name, T, I) \
+int name(const int64_t *h, char **data) { \
+    const int64_t outer = h[0], count = h[1], size = h[2], width = h[3]; \
+    const I *at = (const I *)data[2]; \
+    const T *x = (const T *)data[1]; \
+    T *y = (T *)data[3]; \
+    if (data[0] != data[3]) memcpy(y, data[0], outer * size * width * sizeof(T)); \
+    for (int64_t o = 0; o < outer; ++o, y += size * width) \
+        for (int64_t i = 0; i < count; ++i, x += width) { \
+            const int64_t r = at[i]; \
+            if (r < 0 || r >= size) return IN_PYTHON; \
+            T *to = y + r * width; \
+            for (int64_t c = 0; c < width; ++c) to[c] += x[c]; \
+        } \
+    return 0; \
+}
 /* Add elements along an axis. */
 #define ADD_ALONG(name, T, I) \
 int name(const int64_t *h, char **data) { \
@@ -132,6 +150,8 @@ int name(const int64_t *h, char **data) { \
 }
 ADD_ROWS(add_$N_int32, $T, int32_t)
 ADD_ROWS(add_$N_int64, $T, int64_t)
+ADD_TO_ROWS(add_to_$N_int32, $T, int32_t)
+ADD_TO_ROWS(add_to_$N_int64, $T, int64_t)
 ADD_ALONG(add_along_$N_int32, $T, int32_t)
 ADD_ALONG(add_along_$N_int64, $T, int64_t)
 """
@@ -204,6 +224,18 @@ def _write(
     return ROWS.step(name, (0, 1, 2, 3), numbers, x.size + v.size)
 
 
+def _add_to(
+    operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
+) -> Made:
+    (x, v, indices), axis = operands, params["axis"]
+    if not _are_known(x, indices, operands) or x.dtype != v.dtype or x.dtype.name not in _SUMS:
+        return None
+    outer, inner = x.shape[:axis], x.shape[axis + 1 :]
+    numbers = (prod(outer), indices.size, x.shape[axis], prod(inner))
+    name = f"add_to_{x.dtype.name}_{indices.dtype.name}"
+    return ROWS.step(name, (0, 1, 2, 3), numbers, x.size + v.size)
+
+
 def _add(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
     """Return the sums of rows by index (`take_add`) or by segment (`segment_sum`)."""
     (x, indices), (y,), axis = operands, results, params.get("axis", 0)
@@ -257,6 +289,7 @@ def _cross_entropy(
 
 
 WRITERS: dict[str, Writer] = {
+    "added_rows": _add_to,
     "gather_rows": _gather,
     "scatter_along_axis": _add_along,
     "segment_sum": _add,

@@ -108,8 +108,9 @@ static void products(const int64_t *h, char **data) {
 typedef struct { double parts[2]; } Pair;
 static void copy_row(char *to, const char *from, int64_t n, int64_t step, int64_t down,
                      int64_t size) {
-    if (step == size && down == size) memcpy(to, from, n * size);
-    else if (size == 4) ROW(int32_t);
+    if (step == size && down == size) {
+        if (to != from) memcpy(to, from, n * size);
+    } else if (size == 4) ROW(int32_t);
     else if (size == 8) ROW(int64_t);
     else if (size == 1) ROW(char);
     else if (size == 2) ROW(int16_t);
@@ -165,12 +166,17 @@ static int grow(Tape *tape, int64_t size) {
     return 0;
 }
 
+static void copy_carried(char *to, const char *from, int64_t size) {
+    if (to != from) memcpy(to, from, size);
+}
+
 /* Run a round of a loop again and again. First the number of rounds, whether the last entry comes
    first, whether the first carried value is a condition, whether it is an error if that is true
    after the last round, the place of the tape or -1, the bytes that a round keeps there, and the
    numbers of carried values, of entries of stacks and of values on the tape. Per carried value:
-   the places where a round reads and writes it, the place of its first value, two parts of the
-   memory (-1 if an entry of a stack is written), the place for the last value or -1, and its bytes.
+   the places where a round reads and writes it, which are the same if rounds change it there, the
+   place of its first value, two parts of the memory (-1 if an entry of a stack is written, or the
+   value is changed where it is), the place for the last value or -1, and its bytes.
    Per entry: its place in a round, the place of the stack, its bytes, and by how many entries it is
    shifted. Per value on the tape: its place in a round, and its offset in what the round keeps.
    Then the instructions of a round. */
@@ -181,7 +187,11 @@ static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
     const int64_t *steps = keep + 2 * kept;
     Tape *tape = h[4] < 0 ? 0 : (Tape *)place[h[4]];
     const int64_t rounds = tape && !is_while ? tape->rounds : h[0];
-    for (int64_t i = 0; i < carried; ++i) place[carry[7 * i]] = place[carry[7 * i + 2]];
+    for (int64_t i = 0; i < carried; ++i) {
+        const int64_t *one = carry + 7 * i;
+        if (one[0] == one[1]) copy_carried(place[one[0]], place[one[2]], one[6]);
+        else place[one[0]] = place[one[2]];
+    }
     int code = 0;
     for (int64_t r = 0; r <= rounds; ++r) {
         if (is_while && !*place[carry[0]]) break;
@@ -208,7 +218,7 @@ static int run_rounds(const int64_t *h, const int64_t *end, char **place) {
     }
     for (int64_t i = 0; i < carried; ++i) {
         const int64_t *one = carry + 7 * i;
-        if (one[5] >= 0) memcpy(place[one[5]], place[one[0]], one[6]);
+        if (one[5] >= 0) copy_carried(place[one[5]], place[one[0]], one[6]);
     }
     return code;
 }

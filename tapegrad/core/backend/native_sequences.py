@@ -103,11 +103,11 @@ class Carried(NamedTuple):
     read: int
     """The place where a round finds the value."""
     written: int
-    """The place where a round writes the new value."""
+    """The place where a round writes the new value; `read` if it changes the value there."""
     first: int
     """The place of the value before the first round."""
     parts: tuple[int, int]
-    """Two places that are written in turns; (-1, -1) if an entry of a stack is written."""
+    """Two places that are written in turns; (-1, -1) if an entry of a stack, or `read`, is."""
     last: int
     """The place to which the value after the last round is copied, -1 if nothing needs it."""
     nbytes: int

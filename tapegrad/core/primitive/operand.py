@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.backend.registry import find_backend
 from tapegrad.core.primitive.primitive import INTERPRETERS
 from tapegrad.core.recorder import RAW, active_stack
@@ -12,7 +14,7 @@ from tapegrad.core.values.convert import adapted
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentTypeError, AxisError, ShapeError
 
 
 def as_operand(value: Any) -> Any:
@@ -67,6 +69,30 @@ def _tensor_in(value: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
+class _AxisError(AxisError, np.exceptions.AxisError):
+    """The error under both names; tapegrad.errors cannot derive from NumPy, which loads later."""
+
+    __str__ = Exception.__str__  # NumPy's would append its sentence
+
+    def __reduce__(self) -> Any:
+        return axis_error, (str(self), self.axis, self.ndim)
+
+
+_AxisError.__name__ = _AxisError.__qualname__ = "AxisError"
+_AxisError.__module__ = AxisError.__module__
+
+
+def axis_error(words: str, axis: int, ndim: int) -> AxisError:
+    """Return an error that `except numpy.exceptions.AxisError` catches too.
+
+    >>> isinstance(axis_error("sum got axis 2", 2, 1), np.exceptions.AxisError)
+    True
+    """
+    error = _AxisError(words)
+    error.axis, error.ndim = axis, ndim
+    return error
+
+
 def normalize_axis(axis: int, ndim: int, name: str) -> int:
     """Return the axis as a non-negative number, or raise an error that names the function."""
     try:
@@ -74,7 +100,8 @@ def normalize_axis(axis: int, ndim: int, name: str) -> int:
     except TypeError:
         raise ArgumentTypeError(f"{name} needs an integer axis. Got {axis!r}.") from None
     if not -ndim <= index < ndim:
-        raise ShapeError(f"{name} got axis {index} for a tensor of {ndim} dimensions.")
+        words = f"{name} got axis {index} for a tensor of {ndim} dimensions."
+        raise axis_error(words, index, ndim)
     return index + ndim if index < 0 else index
 
 

@@ -97,6 +97,10 @@ _INTEGER = {
     "isinf": "false",
     "isfinite": "true",
     "signbit": "{0} < 0",
+    # The divisor may be an argument, which is 0 in another call.
+    "floor_divide": "{1} == 0 ? ({T})0 : {0} / {1} - ({0} % {1} != 0 && ({0} < 0) != ({1} < 0))",
+    "remainder": "{1} == 0 ? ({T})0 : {0} % {1} + ({0} % {1} != 0 && ({0} < 0) != ({1} < 0) ? {1} "
+    ": ({T})0)",
 }
 
 HELPERS = r"""

@@ -29,8 +29,8 @@ Function = Callable[..., Any]
 _FLOATING = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
     "cosh", "divide", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp2", "expm1", "floor",
-    "floor_divide", "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "ndtr", "nextafter", "pow", "reciprocal", "remainder", "round", "rsqrt", "sin", "sinh",
+    "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "ndtr", "nextafter", "pow", "reciprocal", "round", "rsqrt", "sin", "sinh",
     "spacing", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
 _ARITHMETIC = ("add", "maximum", "minimum", "multiply", "negative", "sign", "square", "subtract")
@@ -66,6 +66,15 @@ def _checked(family: Function, name: str, *values: Any) -> Expression:
     return result
 
 
+def _quotient(name: str, x: Any, y: Any) -> Expression:
+    """Return a rounded quotient or its remainder; integers may be divided by other numbers.
+
+    In C an integer that is divided by 0, and the least one that is divided by -1, end the process.
+    """
+    is_safe = isinstance(y, int) and type(y) is not bool and y not in (0, -1)
+    return (arithmetic if is_safe else floating)(name, x, y)
+
+
 class _Namespace:
     """`xp` for expressions; functions that it lacks cannot be traced."""
 
@@ -79,6 +88,8 @@ class _Namespace:
         for family, names in ((floating, _FLOATING), (arithmetic, _ARITHMETIC)):
             for name in names:
                 setattr(self, name, partial(_checked, family, name))
+        for name in ("floor_divide", "remainder"):
+            setattr(self, name, partial(_checked, _quotient, name))
         for name in (*_COMPARISONS, *_TESTS):
             setattr(self, name, partial(comparison, name))
         for name in _LOGIC:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -44,8 +45,18 @@ class DType:
         self.is_differentiable = dtype.name in _DIFFERENTIABLE
 
     @property
-    def as_numpy_dtype(self) -> type:
+    def as_numpy_dtype(self) -> builtins.type:
         return self.dtype.type
+
+    @property
+    def type(self) -> builtins.type:
+        """NumPy's class of scalars of this dtype, under the name of NumPy's dtypes."""
+        return self.dtype.type
+
+    @property
+    def char(self) -> str:
+        """NumPy's one letter for this dtype."""
+        return self.dtype.char
 
     @property
     def is_floating(self) -> bool:

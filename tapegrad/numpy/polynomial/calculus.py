@@ -63,6 +63,8 @@ class Family(Arithmetic, Evaluation):
         """
         c, axis, times = _moved(c, m, axis, "integral")
         check_rounds("m", times, "the integral of a series")
+        if np.ndim(lbnd) or np.ndim(scl):
+            raise ShapeError("An integral needs one number as lbnd and as scl.")
         constants = list(k) if np.ndim(k) else [k]
         if len(constants) > times:
             raise ArgumentError(f"An integral of order {times} needs {times} constants. Got {k!r}.")

@@ -7,6 +7,8 @@ from typing import Any
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.numpy.polynomial.basis import beside, series
 from tapegrad.numpy.polynomial.families import POWERS
+from tapegrad.ops.elementwise.complex_numbers import complex, imag, real
+from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.reduction import primitives as reduction
 from tapegrad.ops.shape.joining import stack
 
@@ -36,11 +38,17 @@ trimseq = trimcoef
 def getdomain(x: Any) -> Any:
     """Return the smallest and the largest of the points.
 
+    Complex points give two corners of the smallest rectangle that contains them.
+
     >>> getdomain([3.0, 1.0, 2.0]).tolist()
     [1.0, 3.0]
     """
     (x,) = series(x)
-    return stack([reduction.min(x), reduction.max(x)])
+    if not is_complex(x):
+        return stack([reduction.min(x), reduction.max(x)])
+    parts = real(x), imag(x)
+    corners = (complex(*(pick(part) for part in parts)) for pick in (reduction.min, reduction.max))
+    return stack(list(corners))
 
 
 def mapparms(old: Any, new: Any) -> tuple[Any, Any]:

@@ -5,16 +5,17 @@ Coefficients are tensors with derivatives; domain and window are NumPy arrays of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from tapegrad.core.values.convert import read_on_host
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentKindError, ArgumentTypeError
 from tapegrad.numpy.polynomial import families
 from tapegrad.numpy.polynomial.basis import beside, series
 from tapegrad.numpy.polynomial.calculus import Family
+from tapegrad.numpy.polynomial.chebyshev_points import chebinterpolate
 from tapegrad.numpy.ranges import linspace
 
 
@@ -36,8 +37,9 @@ class Series:
     """The common base of the classes of all families."""
 
     family: ClassVar[Family]
-    usual: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    """The default domain and window."""
+    domain: np.ndarray = np.array([-1.0, 1.0])
+    """The interval of the variable; that of the class is the default of `domain` and `window`."""
+    window: np.ndarray = domain
     maxpower = 100
     __array_ufunc__ = None  # lets operators of NumPy arrays defer to this class
     __hash__ = None  # type: ignore[assignment] # compared by value, as in NumPy
@@ -48,8 +50,8 @@ class Series:
         if not str(symbol).isidentifier():
             raise ArgumentError(f"symbol must be a name such as 'x'. Got {symbol!r}.")
         (self.coef,) = series(coef)
-        self.domain = _pair(domain, self.usual, "domain")
-        self.window = _pair(window, self.usual, "window")
+        self.domain = _pair(domain, type(self).domain, "domain")
+        self.window = _pair(window, type(self).window, "window")
         self._symbol = symbol
 
     @property
@@ -70,6 +72,9 @@ class Series:
 
     def __str__(self) -> str:
         return str(self._on_host())
+
+    def _repr_latex_(self) -> str:
+        return str(self._on_host()._repr_latex_())
 
     def __format__(self, fmt_str: str) -> str:
         return format(self._on_host(), fmt_str)
@@ -98,7 +103,7 @@ class Series:
                 f"{self.domain} and {type(other).__name__} on {other.domain}; use convert()."
             )
         if not self.has_samewindow(other) or self.symbol != other.symbol:
-            raise ArgumentTypeError(
+            raise ArgumentKindError(
                 f"Series need the same window and symbol. Got {self.window} and {other.window}, "
                 f"{self.symbol!r} and {other.symbol!r}."
             )
@@ -212,7 +217,7 @@ class Series:
     def convert(self, domain: Any = None, kind: Any = None, window: Any = None) -> Any:
         """Convert to a series of another type, domain or window."""
         kind = type(self) if kind is None else kind
-        domain = kind.usual if domain is None else domain
+        domain = kind.domain if domain is None else domain
         target = kind([0.0], domain, window, self.symbol)
         # The new variable is mapped to the point, and from there to this series' variable.
         back, stretch = _line(target.window, target.domain)
@@ -317,6 +322,20 @@ class Chebyshev(Series):
 
     family = families.CHEBYSHEV
 
+    @classmethod
+    def interpolate(
+        cls, func: Callable[..., Any], deg: int, domain: Any = None, args: Sequence[Any] = ()
+    ) -> Self:
+        """Return the series that interpolates a function at Chebyshev points of the domain.
+
+        >>> Chebyshev.interpolate(lambda x: x * x, 2, [0.0, 2.0])(1.5).round(9).tolist()
+        2.25
+        """
+        target = cls([0.0], domain)
+        back, stretch = _line(target.window, target.domain)
+        coef = chebinterpolate(lambda at: func(back + stretch * at, *args), deg)
+        return target._with(coef)
+
 
 class Legendre(Series):
     """A Legendre series.
@@ -336,7 +355,7 @@ class Laguerre(Series):
     """
 
     family = families.LAGUERRE
-    usual = (0.0, 1.0)
+    domain = window = np.array([0.0, 1.0])
 
 
 class Hermite(Series):

@@ -97,6 +97,14 @@ take_add_p.result_shape = lambda t, indices, *, axis, size: (
     *t.shape[axis + len(indices.shape) :],
 )
 
+# Programs make it of a sum with take_add_p; there its result may lie where `x` does.
+added_rows_p: Primitive = nondifferentiable(
+    "added_rows",
+    lambda xp, x, v, indices, *, axis: (
+        x + scatter_sum(xp, v, indices, axis=axis, size=x.shape[axis])
+    ),
+)
+
 # take_p along axis 0, for gathers whose gradient may stay sparse.
 gather_rows_p = Primitive("gather_rows", lambda xp, x, indices: _take(xp, x, indices, axis=0))
 gather_rows_p.vjps(lambda t, x1_shape, x2: take_add_p(t, x2, axis=0, size=x1_shape[0]), None)

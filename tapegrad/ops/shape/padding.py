@@ -9,7 +9,7 @@ import numpy as np
 from tapegrad.core.argument_checks import check_elements, check_whole
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values.strings import is_text
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentKindError, ShapeError
 from tapegrad.ops.creation import full_like, full_like_p, numpy_dtype_of
 from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing.gather import place_next_to, take_p
@@ -35,7 +35,7 @@ def pad(
     [0.0, 1.0, 2.0, 0.0, 0.0]
     """
     x = as_operand(tensor)
-    pairs = _pairs(paddings, len(x.shape))
+    pairs = padding_pairs(paddings, len(x.shape))
     check_elements("pad", [n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True)])
     if str(mode).upper() not in ("CONSTANT", *_MODES):
         raise ArgumentError(f"mode must be one of CONSTANT, {', '.join(_MODES)}. Got {mode!r}.")
@@ -47,11 +47,11 @@ def pad(
     return x
 
 
-def _pairs(paddings: Any, rank: int) -> tuple[tuple[int, int], ...]:
+def padding_pairs(paddings: Any, rank: int) -> tuple[tuple[int, int], ...]:
     """Return one (before, after) pair per axis; a number or one pair applies to all axes."""
     array = np.asarray(paddings)
     if array.size and array.dtype.kind not in "iu":
-        raise ShapeError(f"pad needs integer paddings. Got {array.dtype}.")
+        raise ArgumentKindError(f"pad needs integer paddings. Got {array.dtype}.")
     try:
         wanted = np.broadcast_to(array, (rank, 2)) if array.size else np.zeros((rank, 2), int)
     except ValueError as error:

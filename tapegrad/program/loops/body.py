@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import SequenceCompiler
+from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.background import Job, is_background
 from tapegrad.program import building
@@ -17,6 +18,7 @@ from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value, inner
 from tapegrad.program.loops.like_bodies import are_like
 from tapegrad.program.loops.native_rounds import LoopKind, native_rounds
 from tapegrad.program.loops.rounds import Empty, run_rounds
+from tapegrad.program.loops.rows_in_place import with_added_rows
 from tapegrad.program.passes.pipeline import optimized, tidied
 from tapegrad.program.program import Program, common_backend, specialized_kernels
 
@@ -94,6 +96,8 @@ class Body(InnerProgram):
         """The compiled program of one round, which is built on first use."""
         backend = common_backend(self.recorded)
         graph = optimized(self.recorded, backend)
+        if _runs_natively(backend):
+            graph = with_added_rows(graph, self.layout.carried)
         # Loops inside are steps of the round, whose code they have to have.
         for inner in inner_programs(graph):
             inner.compile()
@@ -124,9 +128,7 @@ class Body(InnerProgram):
         return self._compiled is not None
 
     def _build_early(self) -> None:
-        backend = common_backend(self.recorded)
-        types = () if backend is None else backend.array_types
-        if types and capabilities_of(types[0]).sequences is not None:
+        if _runs_natively(common_backend(self.recorded)):
             with building.one_at_a_time:  # a forked process has another lock
                 self.compile()
 
@@ -175,6 +177,12 @@ class Body(InnerProgram):
         """Run one round: carried values, entries of stacks, shared values."""
         results: Sequence[Any] = self.form.run_alone(arrays)
         return results
+
+
+def _runs_natively(backend: Backend | None) -> bool:
+    """Whether all rounds may run in one call."""
+    types = () if backend is None else backend.array_types
+    return bool(types) and capabilities_of(types[0]).sequences is not None
 
 
 class _Round:

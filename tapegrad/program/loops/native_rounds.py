@@ -21,6 +21,7 @@ from tapegrad.core.backend.native_sequences import (
 from tapegrad.program.emit.native_steps import Natives
 from tapegrad.program.emit.placement import Placement, placed
 from tapegrad.program.graph.graph import Value
+from tapegrad.program.loops.rows_in_place import Changes
 
 
 class Stacks(Enum):
@@ -84,6 +85,8 @@ class _RoundsPlan:
         self._shared_entries = one.places.before if kind.stacks is Stacks.APART else {}
         alone = one.places.alone if kind.stacks is Stacks.APART else range(one.layout.made)
         self._alone: list[int] = [*alone]
+        rest = [k for k in range(one.layout.carried) if k not in self._shared_entries.values()]
+        self._changes = Changes(one.graph, one.steps, natives, rest)
 
     def function(self) -> Callable[..., int] | None:
         layout, graph, kind = self._layout, self._graph, self._kind
@@ -99,7 +102,7 @@ class _RoundsPlan:
         self._add_operands()
         written = self._written_places()
         copies = self._direct_results(written)
-        positions = [*self._natives.found]
+        positions = self._changes.order
         steps = [self._one.steps[p] for p in positions]
         found = self._placement.instructions([self._natives.found[p] for p in positions], steps)
         for position, place in copies:
@@ -155,7 +158,10 @@ class _RoundsPlan:
     def _add_operands(self) -> None:
         """Give carried values and entries of stacks the places where a round finds them."""
         layout, graph, placement = self._layout, self._graph, self._placement
-        self._read = [placement.new_place() for _ in range(layout.carried)]
+        self._read = [
+            self._home(k) if k in self._changes.values else placement.new_place()
+            for k in range(layout.carried)
+        ]
         for value, place in zip(graph.inputs[: layout.carried], self._read):
             placement.place_of[value.number] = place
         for k in range(layout.carried, layout.carried + layout.entries):
@@ -165,6 +171,16 @@ class _RoundsPlan:
                 self._put_on_tape(place, value)
             else:
                 self._entries.append(Entry(place, self._first_carried + k, value.nbytes, 0))
+
+    def _home(self, k: int) -> int:
+        """Return the place of a carried value that rounds change, that of the last one if any."""
+        if self._has_last:
+            home = self._first_last + k
+        else:
+            home = self._placement.new_part(self._one.carried_specs[k].nbytes)
+        for number in self._changes.values[k]:
+            self._placement.place_of[number] = home
+        return home
 
     def _written_places(self) -> dict[int, int]:
         """The places where a round writes its results, by their position among its outputs."""
@@ -185,7 +201,9 @@ class _RoundsPlan:
             stack = self._first_held + len(shifted) + k
             self._entries.append(Entry(place, stack, one.specs[position].nbytes, 0))
         for k in range(layout.carried):
-            if k not in found:
+            if k in self._changes.values:
+                found[k] = self._read[k]
+            elif k not in found:
                 found[k] = placement.new_place()
                 nbytes = one.carried_specs[k].nbytes
                 parts[k] = (placement.new_part(nbytes), placement.new_part(nbytes))
@@ -207,6 +225,8 @@ class _RoundsPlan:
         made = {value.number for p in self._natives.found for value in self._one.steps[p].results}
         copies = []
         for position, place in written.items():
+            if position in self._changes.values:
+                continue
             number = self._graph.outputs[position].number
             if number in made and number not in self._placement.place_of:
                 self._placement.place_of[number] = place

@@ -58,7 +58,11 @@ def _shortened(call: Call, makers: dict[int, Call]) -> Call:
     name = call.primitive.name
     if name in _PRODUCTS:
         return _with_transposes(call, makers)
-    if (name in _REDUCTIONS and _combines_nothing(call)) or _keeps_all(call):
+    if name == "permute_dims":
+        call = _with_one_permutation(call, makers)
+    if name == "take_last" and call.reads[1].size == 1:  # there is no other index
+        call = replace(call, primitive=PRIMITIVES["take"])
+    if (name in _REDUCTIONS and _combines_nothing(call)) or _keeps_all(call) or _keeps_order(call):
         shape = call.results[0].shape
         call = replace(call, primitive=PRIMITIVES["reshape"], params={"shape": shape}, aliases=True)
         name = "reshape"
@@ -90,6 +94,25 @@ def _keeps_all(call: Call) -> bool:
     steps = [part.step for part in call.params["index"] if isinstance(part, slice)]
     is_forward = all(step is None or step > 0 for step in steps)
     return is_forward and call.results[0].size == call.reads[0].size
+
+
+def _with_one_permutation(call: Call, makers: dict[int, Call]) -> Call:
+    """Absorb a permutation of axes into the next one."""
+    before = makers.get(call.reads[0].number)
+    if before is None or before.primitive.name != "permute_dims":
+        return call
+    axes = tuple([before.params["axes"][axis] for axis in call.params["axes"]])
+    aliases = call.aliases or before.aliases
+    return replace(call, operands=before.operands, params={"axes": axes}, aliases=aliases)
+
+
+def _keeps_order(call: Call) -> bool:
+    """Whether a permutation of axes moves only axes of length 1."""
+    if call.primitive.name != "permute_dims":
+        return False
+    shape = call.reads[0].shape
+    moved = [axis for axis in call.params["axes"] if shape[axis] != 1]
+    return moved == sorted(moved)
 
 
 def _with_transposes(call: Call, makers: dict[int, Call]) -> Call:

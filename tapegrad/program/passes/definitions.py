@@ -85,10 +85,10 @@ def _is_worth_it(call: Call, loops: LoopCompiler, by_loops: Collection[int]) -> 
         return False
     if call.primitive.name in SHORT and call.reads[0].number in by_loops:
         return bool(_axes_of(call, len(call.reads[0].shape)))
-    return _has_rows(call, loops)
+    return has_rows(call, loops)
 
 
-def _has_rows(call: Call, loops: LoopCompiler) -> bool:
+def has_rows(call: Call, loops: LoopCompiler) -> bool:
     """Whether a call reduces neighbouring axes that a loop may pass over several times."""
     shape = call.reads[0].shape
     found = rows_of(shape, _axes_of(call, len(shape)))

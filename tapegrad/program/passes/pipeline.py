@@ -44,6 +44,7 @@ from tapegrad.program.passes.round_numbers import with_numbered_rounds
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.separated_sums import with_separated_sums
+from tapegrad.program.passes.shared_exponentials import with_shared_exponentials
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.sums_of_parts import with_summed_parts
@@ -98,6 +99,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_planes, loops=loops))
         passes.append(partial(with_stencils, loops=loops))
         passes.append(partial(with_summed_runs, loops=loops))
+        if not is_captured:  # devices compute exponentials faster than they read them
+            passes.append(partial(with_shared_exponentials, loops=loops))
         passes.append(partial(with_definitions, loops=loops))
         passes.append(with_known_constants)
         passes.append(with_nested_sums)

@@ -307,6 +307,13 @@ PICKED = [
         batches=False,
     ),
     ValueSample(
+        "added_rows",
+        lambda x, v, i: gather.added_rows_p(x, v, i, axis=0),
+        [normal(4, 2), normal(3, 2), fixed(np.array([2, 0, 2]))],
+        lambda x, v, i: x + np.array([v[1], 0 * v[0], v[0] + v[2], 0 * v[0]]),
+        batches=False,
+    ),
+    ValueSample(
         "sequence_mask",
         lambda n: slices_and_masks.sequence_mask(n, 4),
         [integers(0, 5, 3)],
