@@ -20,6 +20,7 @@ from tapegrad.distribute.communication import (
     ReductionToOneDevice,
     RunOptions,
 )
+from tapegrad.distribute.compressed_gradients import compress_gradients
 from tapegrad.distribute.fixed_order import same_bits, sum_over_shards
 from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
@@ -54,7 +55,8 @@ __all__ = [
     "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
     "ShardedCheckpoint", "Strategy",
     "all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "cluster_resolver",
-    "experimental", "fully_shard", "get_replica_context", "get_strategy", "has_strategy",
+    "compress_gradients", "experimental", "fully_shard",
+    "get_replica_context", "get_strategy", "has_strategy",
     "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter",
     "same_bits", "send",
     "shard_states", "size", "sum_over_shards", "whole_weights",

@@ -46,6 +46,8 @@ def shard_states(optimizer: Any) -> Any:
     check_by_element(optimizer)
     if optimizer.ema_momentum is not None:
         raise ArgumentError("shard_states does not support moving averages: use_ema must be False.")
+    if hasattr(optimizer, "_rests"):
+        raise ArgumentError("shard_states cannot be combined with compress_gradients.")
     if optimizer._known:
         raise ArgumentError(
             f"{type(optimizer).__name__} already has state for {len(optimizer._known)} variables. "

@@ -53,6 +53,7 @@ from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused, fuse_ho
 from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.recomputation import CHEAP
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
+from tapegrad.program.fusion.shared_numbers import with_shared_numbers
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, inner_programs
 from tapegrad.program.graph.number_flags import FlaggedGraph
@@ -100,14 +101,17 @@ class Program(Inspectable):
 
     def _prepare(self, uncaptured: frozenset[str]) -> None:
         """Generate the code; the primitives in `uncaptured` run between CUDA graphs."""
-        graph, capabilities = self.graph, self._capabilities
+        capabilities = self._capabilities
+        graph = self.graph
         count = sum(is_uncaptured(call, uncaptured) for call in graph.calls)
         capture: Any = capabilities.capture
         defers = isinstance(capture, DefersWrites) and isinstance(capabilities.loops, CallsInC)
         writes = defers or count <= MAX_UNCAPTURED
-        self.steps, in_place, deferred = _steps(
+        self.steps, in_place, deferred, numbers = _steps(
             graph, capabilities, self._cheap, uncaptured, writes, defers, self._moved
         )
+        if numbers:
+            graph = self.graph = replace(graph, constants={**graph.constants, **numbers})
         writers = _writers(self.steps, deferred, capabilities.loops)
         kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured, in_place)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
@@ -278,12 +282,12 @@ def _steps(
     writes: bool,
     defers: bool,
     moved: Collection[int],
-) -> tuple[list[Step], list[int], int]:
+) -> tuple[list[Step], list[int], int, dict[int, Any]]:
     """Return the steps, and the variables that are overwritten in place if `writes` allows it.
 
     With `defers` the steps that overwrite variables come last, and only those that the compiler
     can call in C; their number is the third item. The loops that make the values in `moved`
-    overwrite no variable.
+    overwrite no variable. The last item are further constants, which steps read.
     """
     compiler, kernels = capabilities.loops, capabilities.in_place
     refused: set[str] = set()
@@ -291,7 +295,7 @@ def _steps(
     for _ in range(ATTEMPTS):
         if compiler is None:
             break
-        steps = _fused(graph, compiler, refused | uncaptured, cheap)
+        steps, numbers = _fused(graph, compiler, refused | uncaptured, cheap)
         ordered = with_late_gathers(uncaptured_first(steps, uncaptured))
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = _compiled_once(compiler, loops)
@@ -324,9 +328,9 @@ def _steps(
             ]
             changed = [number for number, new in graph.written.items() if new.number in in_place]
             checkpoint()
-            return lowered, changed, deferred
+            return lowered, changed, deferred, numbers
         refused |= {call.primitive.name for step in failed for call in step.calls}
-    return uncaptured_first(plain_steps(graph), uncaptured), [], 0
+    return uncaptured_first(plain_steps(graph), uncaptured), [], 0, {}
 
 
 def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyFused]) -> list[Any]:
@@ -414,8 +418,11 @@ def specialized_kernels(
 
 def _fused(
     graph: Graph, compiler: LoopCompiler, refused: Collection[str], cheap: int
-) -> Sequence[Call | Fused | HorizontallyFused]:
-    """Return calls and loops in order; the primitives in `refused` are not fused."""
+) -> tuple[Sequence[Call | Fused | HorizontallyFused], dict[int, Any]]:
+    """Return calls and loops in order, and constants that loops read.
+
+    The primitives in `refused` are not fused.
+    """
     dtypes = compiler.dtypes
     # NumPy builds the name of a dtype on each access, which is slow.
     is_known = functools.cache(lambda dtype: dtypes is None or dtype.name in dtypes)
@@ -438,8 +445,9 @@ def _fused(
         compiler.adds_rows,
         compiler.gathers,
     )
-    steps = with_hoisted_scalars(in_parts, unused_numbers(graph))
-    return fuse_horizontally(steps) if compiler.joins else steps
+    unused = unused_numbers(graph)
+    steps, numbers = with_shared_numbers(with_hoisted_scalars(in_parts, unused), unused)
+    return (fuse_horizontally(steps) if compiler.joins else steps), numbers
 
 
 def _compiled(

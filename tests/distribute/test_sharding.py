@@ -32,6 +32,15 @@ def test_sharded_training_is_that_of_one_process(program: str, count: int) -> No
 
 
 @needs_mpi
+def test_gradients_in_half_precision_lose_nothing_but_the_last_rest() -> None:
+    count = 3 if LONG else 2
+    done = run("compressed.py", count)
+
+    assert (done.status, done.err) == (0, "")
+    assert sorted(done.out.splitlines()) == [f"[{r}] done {r}" for r in range(count)]
+
+
+@needs_mpi
 def test_training_that_is_killed_resumes_to_the_same_bits() -> None:
     kills = 10 if LONG else 3
 
@@ -95,6 +104,15 @@ def test_wrong_uses_are_explained() -> None:
         distribute.shard_states(keras.optimizers.Lamb())
     with pytest.raises(ArgumentError, match="use_ema must be False"):
         distribute.shard_states(keras.optimizers.SGD(use_ema=True))
+    compressed = distribute.compress_gradients(keras.optimizers.SGD())
+    with pytest.raises(ArgumentError, match="cannot be combined with compress_gradients"):
+        distribute.shard_states(compressed)
+    with pytest.raises(ArgumentError, match="already adds gradients in half precision"):
+        distribute.compress_gradients(compressed)
+    with pytest.raises(ArgumentError, match="cannot be combined with shard_states"):
+        distribute.compress_gradients(distribute.shard_states(keras.optimizers.SGD()))
+    with pytest.raises(ArgumentError, match="dtype must be 'bfloat16' or 'float16'"):
+        distribute.compress_gradients(keras.optimizers.SGD(), "int8")
     with pytest.raises(ArgumentError, match="shards must be a number of parts"):
         distribute.same_bits(0).__enter__()
     with pytest.raises(ArgumentError, match="ShardedCheckpoint needs objects by name"):

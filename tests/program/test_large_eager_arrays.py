@@ -113,9 +113,17 @@ def test_operands_that_broadcast_or_have_other_dtypes(x: Any, y: Any) -> None:
         (numbers(200, 600)[:, ::2], 2.0),
         (np.arange(60_000), np.arange(60_000)),
         (numbers(60_000) * 1j, 2.0),
+        (numbers(60_000), 2j),
         (numbers(60_000).astype(">f4"), 2.0),
     ],
-    ids=["transposed", "every second", "integers", "complex", "other byte order"],
+    ids=[
+        "transposed",
+        "every second",
+        "integers",
+        "complex",
+        "a complex number",
+        "other byte order",
+    ],
 )
 def test_other_arrays_are_left_to_numpy(x: Any, y: Any) -> None:
     result, calls = multiply(x, y)

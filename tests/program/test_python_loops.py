@@ -229,6 +229,44 @@ def test_tensor_arrays():
     check(function, (1,), (3,), (12,))
 
 
+def test_arrays_learn_the_shape_of_entries_in_the_first_round():
+    def by_while(xs, n):
+        array, state, k = tf.TensorArray(tf.float32, size=6), tf.zeros([3]), tf.constant(0)
+        while k < n:
+            state = tf.tanh(state + xs[k])
+            array = array.write(k, state)
+            k += 1
+        return tf.reduce_sum(array.stack() ** 2)
+
+    def by_range(xs, n):
+        array, state = tf.TensorArray(tf.float32, size=6), tf.zeros([3])
+        for k in tf.range(n):
+            state = tf.tanh(state + xs[k])
+            array = array.write(k, state)
+        return tf.reduce_sum(array.stack() ** 2)
+
+    xs = tf.constant(np.random.default_rng(1).normal(size=(6, 3)).astype("float32"))
+    for function in (by_while, by_range):
+        check(function, (xs, 1), (xs, 4), (xs, 6))
+        check_gradients(lambda xs, f=function: f(xs, tf.size(xs) // 3), xs)
+
+
+def test_arrays_in_long_loops_of_a_known_length_are_recorded_once():
+    def states(xs):
+        array, state = tf.TensorArray(tf.float32, size=400), tf.zeros([3])
+        for k in tf.range(400):
+            state = tf.tanh(state + xs[k])
+            array = array.write(k, state)
+        return array.stack()
+
+    xs = tf.constant(np.random.default_rng(1).normal(size=(400, 3)).astype("float32"))
+    check(states, (xs,))
+    check_gradients(lambda xs: tf.reduce_sum(states(xs) ** 2), xs)
+    function = tf.function(states)
+    function(xs)
+    assert len(function.program(xs).recorded.calls) < 10
+
+
 def test_a_dynamic_rnn_and_its_gradient():
     rng = np.random.default_rng(0)
     w = tf.constant(rng.normal(size=(3, 3)).astype("float32") * 0.3)

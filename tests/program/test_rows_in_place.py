@@ -244,3 +244,19 @@ def test_a_loop_without_rounds_returns_what_it_is_given() -> None:
     x = rows()
     np.testing.assert_array_equal(f(x, tf.constant(0)), x)
     np.testing.assert_array_equal(f(x, tf.constant(2))[:2], x[1:3])
+
+
+@pytest.mark.parametrize("loop", [while_rounds, counted_rounds])
+def test_the_memory_of_a_value_is_kept_for_a_view_that_is_carried(loop: Function) -> None:
+    """The new array is a view of a value that no later step of the round reads."""
+
+    def f(x: Any, m: Any) -> Any:
+        def views(k: Any, y: Any, z: Any) -> Any:
+            total = tf.cumsum(tf.reshape(y * 0.1, [-1]))
+            return tf.reshape(total, y.shape), ((z @ m) @ m) @ m
+
+        return [tf.reduce_sum(value * value) for value in loop(views, x, x)]
+
+    x, m = rows(4, 4), rows(4, 4) * 0.4
+    for found, expected in zip(tf.function(f, wait=True)(x, m), f(x, m), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

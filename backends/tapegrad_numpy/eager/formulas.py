@@ -147,6 +147,8 @@ def _number_dtype(operands: Sequence[Any]) -> np.dtype[Any] | None:
     dtypes = [array.dtype for array in arrays]
     if any(dtype.kind not in "fbiuV" for dtype in dtypes):
         return None
+    if any(isinstance(operand, complex) for operand in operands):
+        return None
     floats = {
         array.dtype
         for array in arrays

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
 from tapegrad.core.primitive.fastpath import one_operand, two_operands
-from tapegrad.core.primitive.primitive import Primitive, RuleFunction, bind
+from tapegrad.core.primitive.primitive import Primitive, RuleFunction
 from tapegrad.core.primitive.rule import Rule
 
 Function = Callable[..., Any]
@@ -102,17 +102,18 @@ def linear(
     transpose: Callable[..., Any],
     batch: Callable[..., Any] | None = None,
     selects: bool = False,
+    kind: type[Primitive] = Primitive,
 ) -> Primitive:
     """Declare a linear function of one tensor; its JVP is the function itself.
 
     `transpose` is its VJP rule. It reads shapes, never values. A function that `selects` leaves out
     elements of its operand.
     """
-    primitive = Primitive(name, forward, selects=selects)
+    primitive = kind(name, forward, selects=selects)
     primitive.vjps(transpose)
 
     def apply(t: Any, **params: Any) -> Any:
-        return bind(primitive, t, **params)
+        return primitive(t, **params)
 
     primitive.jvp_rules = (_AllParams(apply),)
     primitive.batch_rule = batch

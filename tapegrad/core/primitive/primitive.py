@@ -75,6 +75,10 @@ class Primitive:
     """
 
     make_fast: Callable[[Primitive, dict[str, Any]], Callable[..., Any]]
+    effects = False
+    """Whether programs keep all calls, in their order."""
+    communicates = False
+    """Whether other processes take part in calls."""
     """Makes the fast path for one tensor; fastpath.py sets it."""
 
     def __init__(
@@ -104,7 +108,6 @@ class Primitive:
         self.conjugates = False
         self.needs_tensors = False
         self.takes_none = False
-        self.effects = self.communicates = False
         self.by_element = False
         self.shapes_vary = False
         """Whether the shapes of the results depend on the values of the operands."""

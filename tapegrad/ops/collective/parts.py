@@ -18,7 +18,7 @@ from tapegrad.core.primitive.families import linear, nondifferentiable
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import Group, rank_in, size_of
 from tapegrad.errors import ShapeError
-from tapegrad.ops.collective.rehearsal import communicator_for
+from tapegrad.ops.collective.rehearsal import Collective, communicator_for
 
 
 def shard_length(count: int, parts: int) -> int:
@@ -80,6 +80,7 @@ gather_shards_p: Primitive = linear(
     _gather,
     transpose=lambda t, *, shape, group: scatter_shards_p(t, shape=shape, group=group),
     batch=lambda size, batched, x, **params: gather_shards_p(x, **params),
+    kind=Collective,
 )
 """The weight of a shape whose shards the processes hold."""
 
@@ -88,6 +89,7 @@ scatter_shards_p: Primitive = linear(
     _scatter,
     transpose=lambda t, *, shape, group: gather_shards_p(t, shape=shape, group=group),
     batch=lambda size, batched, x, **params: scatter_shards_p(x, **params),
+    kind=Collective,
 )
 """The shard of the sum of the operands of all processes."""
 
@@ -130,6 +132,7 @@ sum_in_group_p: Primitive = linear(
     _sum,
     transpose=lambda t, *, group: copy_to_group_p(t, group=group),
     batch=lambda size, batched, x, **params: sum_in_group_p(x, **params),
+    kind=Collective,
 )
 """The sum of partial results of the processes; each gets the cotangent of the whole."""
 
@@ -138,6 +141,7 @@ sum_over_replicas_p: Primitive = linear(
     _sum,
     transpose=lambda t, *, group: sum_over_replicas_p(t, group=group),
     batch=lambda size, batched, x, **params: sum_over_replicas_p(x, **params),
+    kind=Collective,
 )
 """The sum of what replicas have computed from different data; cotangents are added as well."""
 
@@ -154,6 +158,7 @@ join_in_group_p: Primitive = linear(
     _join,
     transpose=lambda t, *, axis, group: own_part_p(t, axis=axis, group=group),
     batch=lambda size, batched, x, **params: join_in_group_p(x, **params),
+    kind=Collective,
 )
 """The parts of all processes, joined along an axis that is counted from the end."""
 
@@ -165,8 +170,3 @@ own_part_p: Primitive = linear(
     selects=True,
 )
 """The part of this process of a value that all have, along an axis counted from the end."""
-
-for _primitive in (
-    *(gather_shards_p, scatter_shards_p, sum_in_group_p, sum_over_replicas_p, join_in_group_p),
-):
-    _primitive.effects = _primitive.communicates = True

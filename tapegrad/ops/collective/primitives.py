@@ -17,7 +17,7 @@ from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import current_world
 from tapegrad.ops.casting.cast import cast_like
-from tapegrad.ops.collective.rehearsal import communicator_for
+from tapegrad.ops.collective.rehearsal import Collective, communicator_for
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.shape.functions import swapaxes
@@ -78,20 +78,25 @@ all_reduce_p: Primitive = linear(
     _all_reduce,
     transpose=lambda t: all_reduce_p(t),
     batch=lambda size, batched, x: all_reduce_p(x),
+    kind=Collective,
 )
 reduce_scatter_p: Primitive = linear(
     "reduce_scatter",
     _reduce_scatter,
     transpose=lambda t: all_gather_p(t),
     batch=lambda size, batched, x: reduce_scatter_p(swapaxes(x, 0, 1)),
+    kind=Collective,
 )
 all_gather_p: Primitive = linear(
     "all_gather",
     _all_gather,
     transpose=lambda t: reduce_scatter_p(t),
     batch=lambda size, batched, x: swapaxes(all_gather_p(x), 0, 1),
+    kind=Collective,
 )
-all_to_all_p: Primitive = linear("all_to_all", _all_to_all, transpose=lambda t: all_to_all_p(t))
+all_to_all_p: Primitive = linear(
+    "all_to_all", _all_to_all, transpose=lambda t: all_to_all_p(t), kind=Collective
+)
 all_to_all_p.batch_rule = _second_axis(all_to_all_p)
 broadcast_from_p: Primitive = linear(
     "broadcast_from",
@@ -99,6 +104,7 @@ broadcast_from_p: Primitive = linear(
     transpose=_gathered_at,
     batch=lambda size, batched, x, *, root: broadcast_from_p(x, root=root),
     selects=True,
+    kind=Collective,
 )
 recv_p: Primitive = linear(
     "recv",
@@ -106,8 +112,9 @@ recv_p: Primitive = linear(
     transpose=_return_to,
     batch=lambda size, batched, x, *, source: recv_p(x, source=source),
     selects=True,
+    kind=Collective,
 )
-send_p = Primitive("send", _send)
+send_p = Collective("send", _send)
 """Returns a receipt, a zero, whose gradient is what the receiver sends back."""
 
 
@@ -125,7 +132,7 @@ def _send_batch(size: int, batched: Any, x: Any, *, to: int) -> Any:
     return broadcast_p(send_p(x, to=to), shape=(size,))
 
 
-extreme_p = Primitive("all_reduce_extreme", _all_reduce)
+extreme_p = Collective("all_reduce_extreme", _all_reduce)
 """The maximum or minimum over all processes. Processes with equal values share the gradient."""
 
 
@@ -138,10 +145,3 @@ def _share(x: Any, y: Any) -> Any:
 extreme_p.vjps(lambda t, x, y: all_reduce_p(t) * _share(x, y))
 extreme_p.jvps(lambda t, x, y: all_reduce_p(t * _share(x, y)))
 extreme_p.batch(lambda size, batched, x, *, op: extreme_p(x, op=op))
-
-COLLECTIVES = (
-    *(all_reduce_p, reduce_scatter_p, all_gather_p, all_to_all_p, broadcast_from_p, extreme_p),
-    *(recv_p, send_p),
-)
-for _primitive in COLLECTIVES:
-    _primitive.effects = _primitive.communicates = True

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.core.backend.communication import Alone, Communicator
+from tapegrad.core.primitive.primitive import Primitive
+from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.world import Group, current_world, group_communicator, rank_in, size_of
-from tapegrad.ops.control.loops import is_recording
+from tapegrad.ops.control.loops import active_recording, is_recording
 
 
 class Rehearsal(Alone):
@@ -36,3 +38,26 @@ def communicator_for(xp: Any, x: Any, group: Group = None) -> Communicator:
     if current_world().size > 1 and is_recording():
         return Rehearsal(xp, group)
     return group_communicator(type(x), group)
+
+
+class Collective(Primitive):
+    """A primitive in which all processes take part.
+
+    A recorded function contains all of its calls. Operations on constants are usually computed
+    while a function is recorded, but what other processes have is known only when programs run.
+    """
+
+    effects = communicates = True
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        recording = active_recording()
+        if recording is not None:
+            args = tuple([_adopted(arg, recording) for arg in args])
+        return super().__call__(*args, **params)
+
+
+def _adopted(value: Any, recording: Any) -> Any:
+    """Return a tensor or an array from outside of a recording as a constant of its program."""
+    if type(value) is Tensor:
+        return wrap(recording.adopted(value.array), value.node)
+    return recording.adopted(value)

@@ -21,18 +21,23 @@ _recorders: list[Callable[..., Any]] = []
 
 
 def register_loops(
-    record: Callable[..., Any], record_while: Callable[..., Any], is_recording: Callable[[], bool]
+    record: Callable[..., Any], record_while: Callable[..., Any], recording: Callable[[], Any]
 ) -> None:
     """Register the functions that record a loop, or return None if it must be unrolled.
 
-    `is_recording` returns whether a function is being recorded.
+    `recording` returns the recording of the function that is being recorded, or None.
     """
-    _recorders[:] = [record, record_while, is_recording]
+    _recorders[:] = [record, record_while, recording]
 
 
 def is_recording() -> bool:
     """Whether a function is being recorded, which keeps every round of an unrolled loop."""
-    return bool(_recorders) and bool(_recorders[2]())
+    return active_recording() is not None
+
+
+def active_recording() -> Any:
+    """Return the recording of the function that is being recorded, or None."""
+    return _recorders[2]() if _recorders else None
 
 
 def recorded_while(

@@ -373,7 +373,8 @@ def with_shape_of(old: Any, new: Any) -> Any:
     """
     if not isinstance(old, TensorArray) or not isinstance(new, TensorArray):
         return old
+    if old._known_shape() is not None or new._known_shape() is None:
+        return old
     made = old.identity()
-    if made._known_shape() is None:
-        made._shape = new._known_shape()
+    made._shape = new._known_shape()
     return made

@@ -9,7 +9,7 @@ from tapegrad.core.primitive.operand import as_operand
 from tapegrad.core.values import nest
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.ops.casting import cast
-from tapegrad.ops.control.tensor_array import TensorArray
+from tapegrad.ops.control.tensor_array import TensorArray, with_shape_of
 from tapegrad.ops.creation import zeros
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import (
@@ -116,6 +116,8 @@ def is_numeric(value: Any) -> bool:
 def is_plain(value: Any) -> bool:
     """Whether a value consists of Python numbers and texts, the same in all rounds."""
     plain = (*NUMBERS, str, bytes, type(None))
+    if isinstance(value, TensorArray):  # to flatten it would stack what a trial has written
+        return False
     return all(type(leaf) in plain for leaf in nest.flatten(value))
 
 
@@ -126,7 +128,9 @@ def _is_same(old: Any, new: Any) -> bool:
 def _converted(name: str, old: Any, new: Any) -> Any:
     """Return the first value of a carried variable as tensors of the kind that rounds return."""
     if isinstance(old, TensorArray) or isinstance(new, TensorArray):
-        return old
+        made = with_shape_of(old, new)
+        nest.flatten(made)  # as one tensor, which later trials may read
+        return made
     try:
         nest.assert_same_structure(old, new)
     except (TypeError, ValueError) as error:

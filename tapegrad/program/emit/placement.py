@@ -50,11 +50,16 @@ class Placement:
             rounds,
         )
 
-    def instructions(self, natives: Sequence[Native], steps: Sequence[Step]) -> list[Instruction]:
-        """Return the instructions of steps in order."""
+    def instructions(
+        self, natives: Sequence[Native], steps: Sequence[Step], held: Collection[int] = ()
+    ) -> list[Instruction]:
+        """Return the instructions of steps in order.
+
+        The memory of the values with the numbers `held` stays theirs to the end.
+        """
         into = _overwritten(steps)
         found: list[Instruction] = []
-        for native, step, ends in zip(natives, steps, _last_uses(natives)):
+        for native, step, ends in zip(natives, steps, _last_uses(natives, held)):
             for value in step.results:
                 if value.number not in self.place_of:
                     self._keep(value, into.get(value.number))
@@ -104,9 +109,9 @@ def _overwritten(steps: Sequence[Step]) -> dict[int, int]:
     }
 
 
-def _last_uses(natives: Sequence[Native]) -> list[list[int]]:
+def _last_uses(natives: Sequence[Native], held: Collection[int]) -> list[list[int]]:
     """Per step, the numbers of the values whose memory nothing uses afterwards."""
-    seen: set[int] = set()
+    seen = {*held}
     ends: list[list[int]] = []
     for native in reversed(natives):
         roots = dict.fromkeys(view.root.number for view in native.views)

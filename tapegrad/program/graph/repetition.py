@@ -29,12 +29,14 @@ class Repetition(NamedTuple):
         return self.start + self.length
 
 
-def repetitions(symbols: Sequence[int], shortest: int = 1) -> list[Repetition]:
+def repetitions(
+    symbols: Sequence[int], shortest: int = 1, least_rounds: int = LEAST_ROUNDS
+) -> list[Repetition]:
     """Return repetitions that do not overlap, in order.
 
-    Rounds of fewer than `shortest` symbols are taken several at a time. A short loop inside another
-    one has too few of them then, so that the rounds of the outer loop are found. The time is
-    n log n for n symbols.
+    There are at least `least_rounds` of them. Rounds of fewer than `shortest` symbols are taken
+    several at a time. A short loop inside another one has too few of them then, so that the rounds
+    of the outer loop are found. The time is n log n for n symbols.
 
     >>> repetitions([9] + [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 4 + [8, 8])
     [Repetition(start=1, length=40, period=10)]
@@ -43,7 +45,7 @@ def repetitions(symbols: Sequence[int], shortest: int = 1) -> list[Repetition]:
     is_free = np.ones(len(sequence), bool)
     found: list[Repetition] = []
     for period in _periods(sequence):
-        least = LEAST_ROUNDS * period * -(-shortest // period)
+        least = least_rounds * period * -(-shortest // period)
         end = 0
         for first, stop in _equal_runs(sequence, is_free, period):
             # A run may begin in the last round of the one before it.

@@ -20,6 +20,7 @@ from tapegrad.program.loops.native_rounds import LoopKind, native_rounds
 from tapegrad.program.loops.rounds import Empty, run_rounds
 from tapegrad.program.loops.rows_in_place import with_added_rows
 from tapegrad.program.passes.pipeline import optimized, tidied
+from tapegrad.program.passes.recurrences import register_bodies
 from tapegrad.program.program import Program, common_backend, specialized_kernels
 
 MOST_PLAIN_CALLS = 10_000
@@ -302,3 +303,6 @@ class _OneRound(Program):
     def kernels(self) -> Any:
         """Kernels compiled for the shapes of their calls, by the position of their step."""
         return specialized_kernels(self.steps, self._capabilities.specializer)
+
+
+register_bodies(lambda graph, *counts: Body(graph, Layout(*counts)))

@@ -104,7 +104,10 @@ class _RoundsPlan:
         copies = self._direct_results(written)
         positions = self._changes.order
         steps = [self._one.steps[p] for p in positions]
-        found = self._placement.instructions([self._natives.found[p] for p in positions], steps)
+        natives = [self._natives.found[p] for p in positions]
+        views = [self._natives.view(graph.outputs[position]) for position, _ in copies]
+        copied = {view.root.number for view in views if view is not None}
+        found = self._placement.instructions(natives, steps, copied)
         for position, place in copies:
             more = self._copy_of(graph.outputs[position], place)
             if more is None:

@@ -95,4 +95,4 @@ def can_be_one_call() -> bool:
     return all(isinstance(recorder, known) for recorder in active_stack().recorders)
 
 
-register_loops(recorded_loop, recorded_while, lambda: current_recording() is not None)
+register_loops(recorded_loop, recorded_while, current_recording)

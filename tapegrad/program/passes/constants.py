@@ -43,7 +43,7 @@ def with_shared_constants(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     for number, array in graph.constants.items():
         # Arrays on other devices are not read: programs are built in the background.
-        if not isinstance(array, np.ndarray) or array.nbytes > MOST_COMPARED:
+        if not isinstance(array, np.ndarray | np.generic) or array.nbytes > MOST_COMPARED:
             continue
         if array.dtype.kind not in "biufc":
             continue

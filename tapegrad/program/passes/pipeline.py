@@ -22,6 +22,7 @@ from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.centred_sums import without_centred_sums
+from tapegrad.program.passes.complex_sums import with_sums_of_parts
 from tapegrad.program.passes.components import with_components
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
@@ -40,6 +41,7 @@ from tapegrad.program.passes.placed_ranges import with_placed_ranges
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
+from tapegrad.program.passes.recurrences import with_recurrences
 from tapegrad.program.passes.round_numbers import with_numbered_rounds
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
@@ -92,9 +94,12 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
+    if loops is not None and capabilities is not None and capabilities.sequences is not None:
+        passes.append(partial(with_recurrences, loops=loops))
     if loops is not None:
         passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)
+        passes.append(partial(with_sums_of_parts, loops=loops))
         passes.append(with_known_runs)
         passes.append(partial(with_planes, loops=loops))
         passes.append(partial(with_stencils, loops=loops))

@@ -77,7 +77,7 @@ def _joined(
         span = _span(call) if call.primitive.name == "unslice" and not call.region else None
         if span is not None:
             by_axis[span.axis].append((span, call.reads[0], leaf.number))
-    some = max(by_axis.values(), key=len, default=[])
+    some = _apart(max(by_axis.values(), key=len, default=[]))
     parts: dict[_Span, list[Value]] = defaultdict(list)
     for span, part, _ in sorted(some, key=lambda item: item[0]):
         parts[span].append(part)
@@ -89,6 +89,18 @@ def _joined(
     if 2 * covered < tree.leaves[0].shape[axis]:
         return None
     return _Joined(tree, axis, dict(parts), {number for _, _, number in some})
+
+
+Part = tuple[_Span, Value, int]
+
+
+def _apart(parts: list[Part]) -> list[Part]:
+    """Return the parts, or if they overlap those of the most common length."""
+    spans = sorted({span for span, _, _ in parts})
+    if not any(a.stop > b.start for a, b in pairwise(spans)):
+        return parts
+    ((length, _),) = Counter(span.stop - span.start for span, _, _ in parts).most_common(1)
+    return [part for part in parts if part[0].stop - part[0].start == length]
 
 
 def _span(call: Call) -> _Span | None:

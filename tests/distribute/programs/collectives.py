@@ -100,6 +100,11 @@ for name, (function, expected, gradient) in ROWS.items():
         check(y, expected)
         check(slope, gradient)
 
+    # What this process knows while a function is recorded, others do not.
+    of_constants = tf.function(lambda function=function: function(tf.constant(mine)))
+    for _ in range(2):
+        check(of_constants(), expected)
+
     # All functions but the extremes are linear, so their tangent is the function itself.
     if name not in ("max", "min"):
         with tf.autodiff.ForwardAccumulator(x, tf.constant(mine)) as accumulator:
