@@ -82,3 +82,23 @@ def test_a_damaged_print_is_refused(saved: Path) -> None:
     assert damaged
     with pytest.raises(ValueError, match="A print in the program has the text"):
         tf.saved_model.load(str(saved))(tf.constant([1.0]))
+
+
+def test_methods_that_return_a_variable_are_saved(tmp_path: Path) -> None:
+    class Counter(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = tf.Variable(1.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        def add(self, amount: Any) -> Any:
+            self.count.assign_add(amount)
+            return self.count
+
+    counter = Counter()
+    tf.saved_model.save(counter, str(tmp_path), signatures={"serving_default": counter.add})
+
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert float(loaded.add(tf.constant(4.0))) == 5.0
+    (found,) = loaded.signatures["serving_default"](amount=tf.constant(2.0)).values()
+    assert float(found) == float(loaded.count) == 7.0

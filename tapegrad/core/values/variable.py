@@ -17,6 +17,7 @@ from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.observed import observed_slot
 from tapegrad.core.recorder import NO_PARAMS, Node, Stack, Token, active_stack, make_leaf, note_cut
+from tapegrad.core.string_variable import StringVariable
 from tapegrad.core.update_lock import other_threads, updating, withheld
 from tapegrad.core.values import host, nest
 from tapegrad.core.values.convert import (
@@ -27,6 +28,7 @@ from tapegrad.core.values.convert import (
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.library_arrays import is_output, may_write, no_output, refuse_buffer
 from tapegrad.core.values.shared import copy_of, private_array
+from tapegrad.core.values.strings import is_text
 from tapegrad.core.values.tensor import HasArray, Tensor, TensorRef, wrap
 from tapegrad.core.values.variable_value import callable_value
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, InPlaceError, ShapeError
@@ -35,6 +37,7 @@ _next_number = count(1).__next__
 _live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
 _listeners: list[Callable[[Variable], None]] = []
 _new = object.__new__
+_NUMERIC = (int, float, complex, Tensor, np.generic)
 _IS_VARIABLE = {"variable": True}
 _IS_READ = {"variable": True, "own": True}
 """Parameters of leaves: of operands that are a variable, and of a tensor from `read_value()`."""
@@ -72,6 +75,14 @@ class Variable(HasArray):
 
     trainable: bool = observed_slot("_trainable")
     constraint: Callable[[Tensor], Any] | None = observed_slot("_constraint")
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        value = args[0] if args else options.get("initial_value")
+        if not isinstance(value, _NUMERIC) and is_text(value):
+            names = [*args[2:3], options.get("name"), "Variable"]
+            label = next(name for name in names if name)
+            return StringVariable(value, Variable(0), f"{label}:0")
+        return _new(cls)
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tapegrad.core.primitive.operand import as_operand
@@ -12,7 +13,7 @@ from tapegrad.errors import ShapeError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, Initializer
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_shape, convert_to_tensor, eye, ones, zeros
-from tapegrad.ops.shape.functions import broadcast_to
+from tapegrad.ops.shape.functions import broadcast_to, reshape
 
 
 class Zeros(Initializer):
@@ -38,7 +39,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """Fill with a number, or with an array that broadcasts to the shape.
+    """Fill with a number, or with an array that broadcasts to the shape or has as many elements.
 
     >>> Constant(3.0)((2,)).tolist()
     [3.0, 3.0]
@@ -53,6 +54,8 @@ class Constant(Initializer):
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         value = _in_dtype(self.value, DEFAULT_DTYPE if dtype is None else dtype)
         wanted, own = as_shape(shape), tuple(value.shape)
+        if prod(own) == prod(wanted):  # as TensorFlow's constant_initializer
+            return reshape(value, wanted)
         tail = wanted[len(wanted) - len(own) :]
         if len(own) > len(wanted) or any(n not in (1, m) for n, m in zip(own, tail)):
             raise ShapeError(

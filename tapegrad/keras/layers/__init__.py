@@ -1,5 +1,6 @@
 """All layers, under Keras' names."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -212,4 +213,6 @@ _check_calls(globals(), __all__, _METHODS.split())
 if not TYPE_CHECKING:  # a checker shall see which names there are
 
     def __getattr__(name: str) -> Any:
+        if name == "experimental":
+            return _import_module("tapegrad.keras.layers.experimental")
         raise _absent_name("keras.layers", name, __all__)

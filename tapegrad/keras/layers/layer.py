@@ -173,6 +173,8 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
             self._kept_as_is.add(variable.number)
         return variable
 
+    add_variable = add_weight  # the older name
+
     def __setattr__(self, name: str, value: Any) -> None:
         mixed_weights = vars(self).get("_in_float32")
         if mixed_weights is not None and type(value) is Variable and self.dtype_policy.is_mixed:

@@ -22,6 +22,7 @@ from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.graph import graph_config, graph_ends
 from tapegrad.keras.models.keras_graph import keras_graph_ends
+from tapegrad.keras.models.older_methods import OlderMethods
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
 from tapegrad.keras.registry import custom_object_scope
@@ -34,7 +35,7 @@ from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.onnx import export as export_onnx
 
 
-class Model(Trainer, Layer):
+class Model(OlderMethods, Trainer, Layer):
     """A network: `Model(inputs, outputs)` from symbolic tensors, or a subclass with `call`.
 
     >>> import tapegrad
@@ -163,9 +164,19 @@ class Model(Trainer, Layer):
             return super().from_config(config)
         return cls(*graph_ends(config), name=config["name"], trainable=config["trainable"])
 
-    def save(self, filepath: Any, overwrite: bool = True) -> None:
-        """Write the whole model to a ".keras" file for `load_model`."""
-        save_model(self, filepath, overwrite)
+    def save(
+        self,
+        filepath: Any,
+        overwrite: bool = True,
+        include_optimizer: bool = True,
+        save_format: str | None = None,
+    ) -> None:
+        """Write the whole model to a ".keras" file for `load_model`.
+
+        With `save_format="tf"` it is a folder, as from `export`, which `load_model` also reads. The
+        name says otherwise what is written. `include_optimizer` has no effect.
+        """
+        save_model(self, filepath, overwrite, include_optimizer, save_format)
 
     def export(
         self,
@@ -204,15 +215,18 @@ class Model(Trainer, Layer):
             found[name] = variable
         return found
 
-    def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
+    def save_weights(
+        self, filepath: Any, overwrite: bool = True, save_format: str | None = None
+    ) -> None:
         """Write all variables to a safetensors file, or to an HDF5 file if the name says so.
 
-        A name that ends in ".weights.h5" gets the layout of Keras 3, which needs h5py.
+        A name that ends in ".weights.h5" gets the layout of Keras 3, which needs h5py; so does any
+        name with `save_format="h5"`.
         """
         if not overwrite and Path(filepath).exists():
             raise ArgumentError(f"File {str(filepath)!r} already exists, and overwrite=False.")
         self._check_built("save")
-        if is_hdf5_name(filepath):
+        if save_format == "h5" or is_hdf5_name(filepath):
             save_weights_h5(self, filepath)
         else:
             save_weights(self._named(is_saved=True), filepath)

@@ -72,8 +72,14 @@ class Trainer(Steps):
         validation_steps: int | None = None,
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
     ) -> History:
-        """Train for a number of epochs; return the history of the metrics."""
+        """Train for a number of epochs; return the history of the metrics.
+
+        The last three arguments are those of earlier versions and have no effect.
+        """
         self._check_compiled("fit")
         self._check_optimizer()
         check_count("epochs", epochs, 0)
@@ -92,6 +98,7 @@ class Trainer(Steps):
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)
         checked = validation_data, validation_batch_size or batch_size, validation_steps
         self.stop_training = False
+        self.__dict__["history"] = hooks.history
         position = self.__dict__["_place_in_fit"] = Position(data, initial_epoch)
         position.is_distributed = getattr(x, "is_distributed", False)
         hooks.on_train_begin({})  # may set the position
@@ -201,6 +208,9 @@ class Trainer(Steps):
         steps: int | None = None,
         callbacks: Any = None,
         return_dict: bool = False,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
     ) -> Any:
         """Return the loss and the metrics on a dataset."""
         self._check_compiled("evaluate")
@@ -233,6 +243,9 @@ class Trainer(Steps):
         verbose: Any = "auto",
         steps: int | None = None,
         callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
     ) -> np.ndarray:
         """Return the outputs for a dataset as NumPy arrays."""
         check_count("steps", steps)
@@ -263,30 +276,42 @@ class Trainer(Steps):
         sample_weight: Any = None,
         class_weight: Any = None,
         return_dict: bool = False,
+        reset_metrics: bool = True,
     ) -> Any:
-        """Run one training step on a batch; return the loss and the metrics."""
+        """Run one training step on a batch; return the loss and the metrics.
+
+        Without `reset_metrics`, the metrics are those of all batches since the last reset.
+        """
         self._check_compiled("train_on_batch")
         self._check_optimizer()
         if class_weight is not None:
             check_class_weight(class_weight)
             sample_weight = weights_of_classes(as_arrays(y), sample_weight, class_weight)
-        return self._on_batch("train_step", x, y, sample_weight, return_dict)
+        return self._on_batch("train_step", x, y, sample_weight, return_dict, reset_metrics)
 
     def test_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        return_dict: bool = False,
+        reset_metrics: bool = True,
     ) -> Any:
-        """Return the loss and the metrics of a batch."""
+        """Return the loss and the metrics of a batch, or of all batches since the last reset."""
         self._check_compiled("test_on_batch")
-        return self._on_batch("test_step", x, y, sample_weight, return_dict)
+        return self._on_batch("test_step", x, y, sample_weight, return_dict, reset_metrics)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Return the outputs for a batch as NumPy arrays."""
         (outputs,) = self._run("predict_step", [_one_batch(x)])
         return nest.map_structure(lambda one: one.numpy(), outputs)
 
-    def _on_batch(self, name: str, x: Any, y: Any, weights: Any, return_dict: bool) -> Any:
+    def _on_batch(
+        self, name: str, x: Any, y: Any, weights: Any, return_dict: bool, reset_metrics: bool
+    ) -> Any:
         batch = _one_batch(x, y, weights)
-        self.reset_metrics()
+        if reset_metrics:
+            self.reset_metrics()
         return _returned(fetched(self._run(name, [batch])), return_dict)
 
 

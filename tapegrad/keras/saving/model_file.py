@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
+from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.files.formats import (
@@ -49,11 +50,21 @@ _ABOUT = {"format": "tapegrad.keras", "version": 1}
 _MOST_METADATA = 2**16
 _KEYS = {"model", "dtype_policy", "called_with", "layers"}
 _METADATA, _CONFIG = "metadata.json", "config.json"
+_IN_FOLDER = "model.keras"
 _WEIGHTS, _STATE = "model.weights.safetensors", "state.safetensors"
 
 
-def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
+def save_model(
+    model: Any,
+    filepath: StrPath,
+    overwrite: bool = True,
+    include_optimizer: bool = True,
+    save_format: str | None = None,
+) -> None:
     """Write a model, its compile arguments and the state of its optimizer to a file.
+
+    With `save_format="tf"` it is a folder that `tapegrad.saved_model.load` reads as well.
+    `include_optimizer` has no effect.
 
     >>> import tempfile
     >>> from tapegrad.keras import Sequential, layers
@@ -64,6 +75,11 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
     'small'
     """
     path = Path(filepath)
+    if save_format is not None:
+        check_choice("save_format", save_format, ("keras", "h5", "tf"))
+    if save_format == "tf":
+        _save_folder(model, path, overwrite)
+        return
     if path.suffix != ".keras" and not is_hdf5_name(path):
         raise ArgumentError(
             f"The path of a whole model must end in '.keras', or in '.h5' for an HDF5 file. Got "
@@ -104,6 +120,17 @@ def save_model(model: Any, filepath: StrPath, overwrite: bool = True) -> None:
                         member.write(chunk)
 
 
+def _save_folder(model: Any, path: Path, overwrite: bool) -> None:
+    if not overwrite and path.exists():
+        raise ArgumentError(f"{str(path)!r} already exists, and overwrite=False.")
+    try:
+        model.export(path)
+    except ArgumentError as error:
+        path.mkdir(parents=True, exist_ok=True)
+        warn_outside(f"{str(path)!r} holds the model for load_model alone. {error}")
+    save_model(model, path / _IN_FOLDER)
+
+
 def load_model(
     filepath: StrPath,
     custom_objects: Mapping[str, Any] | None = None,
@@ -121,6 +148,13 @@ def load_model(
     tapegrad.errors.ArgumentError: File 'nowhere.keras' does not exist.
     """
     path = os.fspath(filepath)
+    if os.path.isdir(path):
+        path = os.path.join(path, _IN_FOLDER)
+        if not os.path.isfile(path):
+            raise ArgumentError(
+                f"{os.fspath(filepath)!r} is a folder without a model of Keras. Use "
+                "tapegrad.saved_model.load, or keras.layers.TFSMLayer."
+            )
     if is_hdf5(path):
         return load_model_h5(path, custom_objects, compile, safe_mode)
     with _opened(path) as archive, custom_object_scope(custom_objects):

@@ -337,7 +337,8 @@ def _reading(function: Function) -> Function:
     """Return a function that returns the values of the variables that another one returns."""
 
     def read(*args: Any, **kwargs: Any) -> Any:
-        found = function(*args, **kwargs)
+        # A method gets its object first, and knows it.
+        found = function(*(None,) * function._is_method, *args, **kwargs)
         return nest.map_structure(
             lambda one: one.read_value() if isinstance(one, Variable) else one, found
         )

@@ -167,9 +167,16 @@ class RecurrentCell(Layer):
 
     # Shapes
 
-    def get_initial_state(self, batch_size: int) -> list[Any]:
-        """Return the state before the first step: zeros."""
-        return [zeros((batch_size, n), self.compute_dtype) for n in sizes_of(self.state_size)]
+    def get_initial_state(
+        self, batch_size: int | None = None, inputs: Any = None, dtype: Any = None
+    ) -> list[Any]:
+        """Return the state before the first step: zeros.
+
+        Earlier versions of Keras take the batch from `inputs`, and a dtype.
+        """
+        size = inputs.shape[0] if batch_size is None else batch_size
+        kind = self.compute_dtype if dtype is None else dtype
+        return [zeros((size, n), kind) for n in sizes_of(self.state_size)]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         batch = input_shape[0]
