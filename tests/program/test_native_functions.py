@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad_numpy import switches
 from tapegrad_numpy.kernels.philox import KERNELS as PHILOX
 from tapegrad_numpy.loops import compiler
+from tapegrad_numpy.sequences.functions import Functions
 from tests.program.native_calls import check_native, items_of, run_native
 
 pytestmark = pytest.mark.skipif(compiler.find() is None, reason="this machine has no C compiler")
@@ -406,3 +408,14 @@ def test_arrays_that_are_not_contiguous_are_copied_for_the_sequence() -> None:
 
     for one, given in zip(found, (np.concatenate([x, x], 1)[:, ::2], x.T)):
         np.testing.assert_allclose(one, (np.sin(given) @ np.cos(given)).sum(0), rtol=1e-12)
+
+
+def test_functions_are_found_again_after_direct_calls_were_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    functions = Functions(lambda: "int nothing(const int64_t *h, char **data) { return 0; }")
+
+    monkeypatch.setattr(switches, "DIRECT_CALLS", False)
+    assert functions.step("nothing", (), (), 1) is None
+    monkeypatch.undo()
+    assert functions.step("nothing", (), (), 1) is not None

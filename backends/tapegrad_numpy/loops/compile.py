@@ -7,7 +7,7 @@ import hashlib
 import os
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad.core.call_site import warn_outside
@@ -22,7 +22,7 @@ from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_librar
 from tapegrad_numpy.loops.folding import folded
 from tapegrad_numpy.loops.freed_memory import keep_freed_memory
 from tapegrad_numpy.loops.libraries import Address, load, parts_of_loop
-from tapegrad_numpy.loops.lone_functions import lone_function
+from tapegrad_numpy.loops.lone_functions import EntryPoint
 from tapegrad_numpy.loops.runtime import PARTIAL_RESULTS, runtime_text
 from tapegrad_numpy.loops.short_columns import write_short_columns
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
@@ -127,11 +127,15 @@ def _loaded(key: str) -> Address | None:
         return None
 
 
-def library_function(text: str, name: str) -> Address | None:
-    """Return a function of a library of its own, whose text follows that of direct calls."""
-    if not direct_calls.are_used():
-        return None
-    return lone_function(runtime_text() + direct_calls.call_text() + text, name)
+class LibraryFunction(EntryPoint):
+    """A function of a library of its own, whose text follows that of direct calls."""
+
+    def __init__(self, source: Callable[[], str], name: str) -> None:
+        super().__init__(lambda: runtime_text() + direct_calls.call_text() + source(), name)
+
+    def address(self) -> Address | None:
+        """Return the function, None if loops are not called directly or it cannot be compiled."""
+        return super().address() if direct_calls.are_used() else None
 
 
 def _compile_together(compiler: Compiler, kernels: dict[str, Kernel]) -> None:

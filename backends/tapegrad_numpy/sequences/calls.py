@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,10 +15,9 @@ from tapegrad.core.backend.native_sequences import (
     SequencePlan,
     Tape,
 )
-from tapegrad_numpy.loops.compile import library_function
+from tapegrad_numpy.loops.compile import LibraryFunction
 from tapegrad_numpy.loops.direct_calls import builtin, python_functions
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS
-from tapegrad_numpy.loops.libraries import Address
 from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, SEQUENCE, TAPED, sequence_text
 
 MOST_KEPT = 1 << 28
@@ -30,14 +28,12 @@ _READ = 0x1 | 0x100
 _WRITTEN = _READ | 0x400
 
 
-@functools.cache
-def _runner() -> Address | None:
-    return library_function(sequence_text(), "run_sequence")
+_RUNNER = LibraryFunction(sequence_text, "run_sequence")
 
 
 def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
     """Return the function of the arrays of a plan; None if there is no compiler."""
-    runner = _runner()
+    runner = _RUNNER.address()
     if runner is None:
         return None
     constants = [np.ascontiguousarray(array) for array in plan.constants]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
 from string import Template
 from typing import Any, NamedTuple
 
 from tapegrad.core.backend.native_sequences import Layout, NativeStep
-from tapegrad_numpy.loops.compile import library_function
-from tapegrad_numpy.loops.libraries import Address
+from tapegrad_numpy.loops.compile import LibraryFunction
 from tapegrad_numpy.sequences.runtime import CALL
 
 Made = list[NativeStep] | None
@@ -52,7 +52,7 @@ class Functions:
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
-        self._found: dict[str, Address | None] = {}
+        self._found: dict[str, LibraryFunction] = {}
 
     def step(
         self,
@@ -67,13 +67,16 @@ class Functions:
         None if there is no compiler. `offsets` has the bytes at which some arrays begin.
         """
         if name not in self._found:
-            text = _HEAD + _only(name, self._text())
-            self._found[name] = library_function(text, f"only_{name}")
-        address = self._found[name]
+            source = partial(self._source, name)
+            self._found[name] = LibraryFunction(source, f"only_{name}")
+        address = self._found[name].address()
         if address is None:
             return None
         places = tuple((k, (offsets or {}).get(k, 0)) for k in arrays)
         return [NativeStep(CALL, places, (int(address), *numbers), (address,), work)]
+
+    def _source(self, name: str) -> str:
+        return _HEAD + _only(name, self._text())
 
 
 _SIGNATURE = "(const int64_t *h, char **data)"
