@@ -67,6 +67,13 @@ def with_sums(w: Any, x: Any) -> Any:
     return total
 
 
+def with_new_axes(w: Any, x: Any) -> Any:
+    h, rows = x[:, 0], x[:, None, :, None]
+    for t in range(STEPS):
+        h = w * h + rows[:, 0, t, 0]
+    return h
+
+
 def with_means(w: Any, x: Any) -> Any:
     h = x[:, 0]
     for t in range(STEPS):
@@ -113,6 +120,7 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (with_numbers, 2),
     (with_sums, 2),
     (with_means, 2),
+    (with_new_axes, 0),
     (two_states, 2),
     (of_parts, 1),
     (in_layers, 4),

@@ -358,6 +358,8 @@ def _without(entry: Entry) -> tuple[int, ...]:
 def _sliced(call: Call) -> tuple[Entry | None, bool]:
     """Return the only entry that a slice reads, and whether the slice has an axis for it."""
     source, index = call.reads[0], call.params["index"]
+    if not all(isinstance(part, int | slice) for part in index):  # new axes
+        return None, False
     ranges = [
         range(part, part + 1) if isinstance(part, int) else range(*part.indices(length))
         for part, length in zip(index, source.shape)
