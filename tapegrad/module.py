@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.observed import Observed
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
-from tapegrad.program.graph_mode import name_scope
+
+if TYPE_CHECKING:
+    from tapegrad.program.graph_mode import name_scope as NameScope  # noqa: N812
 
 
 class Module(Observed):
@@ -36,8 +38,11 @@ class Module(Observed):
         return getattr(self, "_name", _snake_case(type(self).__name__))
 
     @property
-    def name_scope(self) -> name_scope:
+    def name_scope(self) -> NameScope:
         """A context in which names begin with that of this module."""
+        # Imported here because the modules of recordings take a tenth of the time of all imports.
+        from tapegrad.program.graph_mode import name_scope
+
         return name_scope(self.name)
 
     @classmethod
