@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
-from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.graph import Call, Graph
+from tapegrad.program.passes.new_calls import NewCalls
 
 _REAL: dict[str, np.dtype[Any]] = {
     "complex64": np.dtype(np.float32),
@@ -34,15 +34,15 @@ def with_sums_of_parts(graph: Graph, loops: LoopCompiler) -> Graph:
             calls.append(call)
             continue
         (source,), (result,) = call.reads, call.results
-        dtype = _REAL[result.dtype.name]
+        making, dtype = NewCalls(call, numbers), _REAL[result.dtype.name]
         sums = []
         for name in ("real", "imag"):
-            part = Value(next(numbers), source.shape, dtype, source.device)
-            total = Value(next(numbers), result.shape, dtype, result.device)
-            calls.append(_by_element(call, name, (source,), part))
-            calls.append(replace(call, operands=(part,), results=(total,), aliases=False))
-            sums.append(total)
-        calls.append(_by_element(call, "complex", tuple(sums), result))
+            of_part = replace(source, number=next(numbers), dtype=dtype)
+            part = making.add(name, (source,), {}, source.shape, of_part)
+            of_total = replace(result, number=next(numbers), dtype=dtype)
+            sums.append(making.add("sum", (part,), call.params, result.shape, of_total))
+        making.add("complex", sums, {}, result.shape, result)
+        calls += making.calls
     return replace(graph, calls=tuple(calls))
 
 
@@ -50,14 +50,3 @@ def _is_complex_sum(call: Call) -> bool:
     if call.primitive.name != "sum" or not call.reads:
         return False
     return call.results[0].dtype == call.reads[0].dtype and call.reads[0].dtype.name in _REAL
-
-
-def _by_element(call: Call, name: str, operands: tuple[Value, ...], result: Value) -> Call:
-    return replace(
-        call,
-        primitive=PRIMITIVES[name],
-        operands=operands,
-        params={},
-        results=(result,),
-        aliases=False,
-    )

@@ -41,8 +41,11 @@ LEAST_JOINED = 3
 """The fewest results of rounds in a stack that the loop makes instead."""
 
 MakeBody = Callable[[Graph, int, int, int, int], InnerProgram]
-"""Makes the body of a loop of a graph and the counts of its carried values, entries, shared values
-and results."""
+"""Makes the body of a loop from the graph of a round.
+
+The numbers say how many carried values, entries and shared values it takes, and how many stacks the
+loop makes.
+"""
 
 _bodies: list[MakeBody] = []
 
@@ -53,7 +56,7 @@ def register_bodies(make: MakeBody) -> None:
 
 
 def with_recurrences(graph: Graph, loops: LoopCompiler) -> Graph:
-    """Replace the calls of elementwise rounds by loops, which have to be compiled."""
+    """Replace elementwise rounds by loops, if `loops` can compile all of their calls."""
     if len(graph.calls) < 2 * LEAST_ROUNDS or not _bodies:
         return graph
     rolling = _Rolling(graph)
@@ -147,20 +150,10 @@ class _Rolling:
             self._new_value(self._result(rounds.places[0], p), (count, *self._shape(rounds, p)))
             for p in made
         ]
-        self._new.append(
-            replace(
-                like,
-                primitive=PRIMITIVES["counted_loop"],
-                operands=(
-                    *[self._now(value, like) for value in making.initial],
-                    *arrays,
-                    *[self._now(value, like) for value in making.shared],
-                ),
-                params={"body": body, "length": count, "backwards": rounds.direction < 0},
-                results=tuple(results),
-                aliases=False,
-            )
-        )
+        initial = [self._now(value, like) for value in making.initial]
+        shared = [self._now(value, like) for value in making.shared]
+        params = {"body": body, "length": count, "backwards": rounds.direction < 0}
+        self._add(like, "counted_loop", (*initial, *arrays, *shared), params, results)
         self._gone |= own
         replaced = [self._calls[place].results[0] for place in own]
         self._read_by_loop |= {value.number: making.outer for value in (*results, *replaced)}
@@ -193,20 +186,32 @@ class _Rolling:
         part = self._part(like, array, entry.axis, low, low + count)
         return self._moved(like, part, entry.axis, 0)
 
-    # Views
+    # Calls
 
-    def _view(self, like: Call, name: str, x: Value, params: Any, shape: Sequence[int]) -> Value:
-        result = self._new_value(x, shape)
+    def _add(
+        self,
+        like: Call,
+        name: str,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        results: Sequence[Value],
+        aliases: bool = False,
+    ) -> None:
+        """Add a call that belongs to the same line of the user's code as another one."""
         self._new.append(
             replace(
                 like,
                 primitive=PRIMITIVES[name],
-                operands=(x,),
+                operands=tuple(operands),
                 params=params,
-                results=(result,),
-                aliases=True,
+                results=tuple(results),
+                aliases=aliases,
             )
         )
+
+    def _view(self, like: Call, name: str, x: Value, params: Any, shape: Sequence[int]) -> Value:
+        result = self._new_value(x, shape)
+        self._add(like, name, (x,), params, (result,), aliases=True)
         return result
 
     def _part(self, like: Call, x: Value, axis: int, start: int, stop: int) -> Value:
@@ -276,22 +281,11 @@ class _Rolling:
                 pieces.append(self._moved(call, rows, 0, axis))
             else:
                 pieces.append(self._with_axis(call, parts[start], axis))
-        result = call.results[0]
-        sizes = tuple([piece.shape[axis] for piece in pieces])
-        params = {"axis": axis, "sizes": sizes}
-        name = "concat"
         if len(pieces) == 1:
-            name, params = "identity", {}
-        self._new.append(
-            replace(
-                call,
-                primitive=PRIMITIVES[name],
-                operands=tuple(pieces),
-                params=params,
-                results=(result,),
-                aliases=False,
-            )
-        )
+            self._add(call, "identity", pieces, {}, call.results)
+        else:
+            sizes = tuple([piece.shape[axis] for piece in pieces])
+            self._add(call, "concat", pieces, {"axis": axis, "sizes": sizes}, call.results)
         return True
 
     def _rows_of(self, operand: Any, call: Call, axis: int) -> Any:
