@@ -101,4 +101,5 @@ CAPABILITIES = Capabilities(
     rows=CudaRows(),
     batches=CudaBatches(),
     communication=Nccl(),
+    fused_rounds=True,
 )

@@ -42,7 +42,7 @@ from tapegrad_cupy.kernels.indexing import (
     searching,
 )
 from tapegrad_cupy.kernels.linalg import small as small_matrices
-from tapegrad_cupy.kernels.loops import examples as loop_examples
+from tapegrad_cupy.kernels.loops import examples as loop_examples, rounds as loop_rounds
 from tapegrad_cupy.kernels.products import narrow, small, stack_vectors
 from tapegrad_cupy.kernels.random import philox, philox_rejection, philox_words
 from tapegrad_cupy.kernels.reduction import reduction
@@ -74,6 +74,7 @@ MODULES: tuple[ModuleType, ...] = (
     host_rows,
     kernel_table,
     loop_examples,
+    loop_rounds,
     losses_with_gradients,
     multi_casts,
     multi_copies,

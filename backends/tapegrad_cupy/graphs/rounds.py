@@ -1,8 +1,9 @@
-"""Loops of many rounds: a CUDA graph of some of them, launched again and again.
+"""Loops of many rounds: one kernel, or a CUDA graph of some of them, launched again and again.
 
-A loop of few rounds is part of its program's graph, round by round. A graph of all rounds of a long
-one would take long to make. Here one graph runs 64 rounds, and its launches read one part of the
-stacks after the other. If the rounds contain loops, each of these is a graph.
+All rounds of an elementwise body are one launch. Of other bodies, a loop of few rounds is part of
+its program's graph, round by round. A graph of all rounds of a long one would take long to make.
+Here one graph runs 64 rounds, and its launches read one part of the stacks after the other. If the
+rounds contain loops, each of these is a graph.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import cupy
 
 from tapegrad.core.backend.registry import by_name
 from tapegrad_cupy.graphs.capture import Captured, capture
+from tapegrad_cupy.kernels.loops.rounds import RoundsKernel, rounds_kernel
 from tapegrad_cupy.runtime.device_to_host import check_not_capturing
 
 Array = Any
@@ -37,6 +39,9 @@ def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> t
     """Run a body `length` times; return the last carried values, then the stacks."""
     if body.rounds > 1:
         return _with_inner_loops(operands, body, length, backwards)
+    kernel = _kernel(body, backwards)
+    if kernel is not None:
+        return kernel(operands, length)
     if length <= MOST_IN_ONE_GRAPH:
         if _is_inside.get():
             outputs, _ = _captured(body, length, backwards)(operands, [])
@@ -56,6 +61,15 @@ def counted_loop(*operands: Array, body: Any, length: int, backwards: bool) -> t
             stack[part] = entries
         del given, outputs  # arrays that are still referenced could not be used by the next launch
     return (*carried, *made)
+
+
+def _kernel(body: Any, backwards: bool) -> RoundsKernel | None:
+    """Return the kernel of all rounds; None if there is none, or the body is not compiled yet."""
+    key = ("kernel", backwards)
+    if body.is_compiled and key not in body.prepared:
+        body.prepared[key] = rounds_kernel(body.form, backwards)
+    kernel: RoundsKernel | None = body.prepared.get(key)
+    return kernel
 
 
 def _with_inner_loops(

@@ -381,6 +381,8 @@ class Capabilities(NamedTuple):
     batches: BatchTransfers | None = None
     adoption: Adoption | None = None
     communication: Communication | None = None
+    fused_rounds: bool = False
+    """Whether the kernel of `counted_loop` runs all rounds of an elementwise body in one launch."""
 
 
 NO_CAPABILITIES = Capabilities()

@@ -84,9 +84,12 @@ class Rounds:
         return min(steps, default=1)
 
 
-def rounds_of(calls: Sequence[Call]) -> list[list[tuple[int, ...]]]:
-    """Return, for each loop, the positions of the calls of its rounds."""
-    chosen = [place for place, call in enumerate(calls) if _is_taken(call)]
+def rounds_of(calls: Sequence[Call], with_sums: bool) -> list[list[tuple[int, ...]]]:
+    """Return, for each loop, the positions of the calls of its rounds.
+
+    Without sums, rounds consist of elementwise calls and views.
+    """
+    chosen = [place for place, call in enumerate(calls) if _is_taken(call, with_sums)]
     numbers: dict[Any, int] = {}
     symbols = [numbers.setdefault(_symbol(calls[p]), len(numbers)) for p in chosen]
     found = []
@@ -106,11 +109,11 @@ def _shortest_period(symbols: Sequence[int], period: int) -> int:
     return period
 
 
-def _is_taken(call: Call) -> bool:
+def _is_taken(call: Call, with_sums: bool) -> bool:
     """Whether a call may be part of a round: elementwise calls, views and reductions."""
     if call.region or len(call.results) != 1 or not call.reads:
         return False
-    if is_view(call) or call.primitive.name in COMBINING:
+    if is_view(call) or (with_sums and call.primitive.name in COMBINING):
         return True
     return call.primitive.by_element and weight_of(call) is not None
 

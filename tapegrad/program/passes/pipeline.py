@@ -94,8 +94,10 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
-    if loops is not None and capabilities is not None and capabilities.sequences is not None:
-        passes.append(partial(with_recurrences, loops=loops))
+    one_launch = capabilities is not None and capabilities.fused_rounds
+    one_call = capabilities is not None and capabilities.sequences is not None
+    if loops is not None and (one_call or one_launch):
+        passes.append(partial(with_recurrences, loops=loops, in_one_launch=one_launch))
     if loops is not None:
         passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)

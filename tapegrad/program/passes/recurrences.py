@@ -30,6 +30,7 @@ from tapegrad.program.graph.recurrences import (
     matched,
     rounds_of,
 )
+from tapegrad.program.passes.late_sums import with_late_sums
 
 MOST_BYTES = 1 << 18
 """The most bytes of what a round reads of the round before, so that they stay in a cache.
@@ -55,15 +56,20 @@ def register_bodies(make: MakeBody) -> None:
     _bodies[:] = [make]
 
 
-def with_recurrences(graph: Graph, loops: LoopCompiler) -> Graph:
-    """Replace elementwise rounds by loops, if `loops` can compile all of their calls."""
+def with_recurrences(graph: Graph, loops: LoopCompiler, in_one_launch: bool = False) -> Graph:
+    """Replace elementwise rounds by loops, if `loops` can compile all of their calls.
+
+    If all rounds are `in_one_launch`, they have no sums, and what they carry may be large, because
+    it stays in registers.
+    """
     if len(graph.calls) < 2 * LEAST_ROUNDS or not _bodies:
         return graph
-    rolling = _Rolling(graph)
-    for places in rounds_of(graph.calls):
-        if all(_is_compiled(graph.calls[place], loops) for place in places[0]):
+    given = with_late_sums(graph) if in_one_launch else graph
+    rolling = _Rolling(given, None if in_one_launch else MOST_BYTES)
+    for places in rounds_of(given.calls, with_sums=not in_one_launch):
+        if all(_is_compiled(given.calls[place], loops) for place in places[0]):
             rolling.roll(places)
-    return rolling.graph()
+    return rolling.graph() if rolling.found_any else graph
 
 
 def _is_compiled(call: Call, loops: LoopCompiler) -> bool:
@@ -80,7 +86,8 @@ def _is_compiled(call: Call, loops: LoopCompiler) -> bool:
 class _Rolling:
     """A graph in which loops replace the calls of rounds."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, most_bytes: int | None) -> None:
+        self._most_bytes = most_bytes
         self._graph, self._calls, self._makers = graph, graph.calls, makers_of(graph.calls)
         self._numbers = unused_numbers(graph)
         self._entry_of = _entries(graph.calls)
@@ -107,7 +114,7 @@ class _Rolling:
         rounds = matched(self._calls, places, {**self._entry_of, **self._home})
         if rounds is None:
             return
-        making = _Body(self._calls, rounds, self._numbers)
+        making = _Body(self._calls, rounds, self._numbers, self._most_bytes)
         own = {place for round_ in rounds.places for place in round_}
         if making.is_possible and not self._depend(making.outer, own):
             self._make_loop(rounds, making)
@@ -234,11 +241,14 @@ class _Rolling:
 
     # What is left
 
+    @property
+    def found_any(self) -> bool:
+        """Whether there are loops."""
+        return bool(self._gone)
+
     def graph(self) -> Graph:
         """Return the graph with the loops, whose results replace those of the rounds."""
         graph = self._graph
-        if not self._gone:
-            return graph
         for place, call in enumerate(self._calls):
             if place in self._gone:
                 continue
@@ -369,7 +379,13 @@ def _sliced(call: Call) -> tuple[Entry | None, bool]:
 class _Body:
     """The body of a loop while it is made."""
 
-    def __init__(self, calls: Sequence[Call], rounds: Rounds, numbers: Iterator[int]) -> None:
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        rounds: Rounds,
+        numbers: Iterator[int],
+        most_bytes: int | None,
+    ) -> None:
         self._rounds, self._numbers = rounds, numbers
         self._template = [calls[place] for place in rounds.places[0]]
         self.is_possible = True
@@ -382,7 +398,7 @@ class _Body:
             for operand in operands:
                 self._note(operand, call)
         known = sum(value.nbytes for value in (*self.initial, *self.shared))
-        if not self.initial or known > MOST_BYTES:
+        if not self.initial or (most_bytes is not None and known > most_bytes):
             self.is_possible = False
 
     @property
