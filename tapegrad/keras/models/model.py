@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from tapegrad.autodiff.batching import is_batched

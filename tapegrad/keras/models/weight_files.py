@@ -69,9 +69,7 @@ class WeightFiles(Layer):
         else:
             save_weights(self._named(is_saved=True), filepath)
 
-    def load_weights(
-        self, filepath: Any, skip_mismatch: bool = False
-    ) -> CheckpointStatus | None:
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> CheckpointStatus | None:
         """Read all variables from a file of weights, or from the ".keras" file of a whole model.
 
         If one does not match, no variable is changed. A model that has no weights yet takes those
