@@ -15,7 +15,7 @@ from tapegrad_cupy.kernels.casting.multi_casts import cast_many
 from tapegrad_cupy.kernels.convolution.convolution import conv_vjp
 from tapegrad_cupy.kernels.elementwise.accumulate import add_into
 from tapegrad_cupy.kernels.elementwise.vjp import Vjp
-from tapegrad_cupy.kernels.fourier.transforms import overwrite_spectrum
+from tapegrad_cupy.kernels.fourier.transforms import overwrite_spectra, overwrite_spectrum
 from tapegrad_cupy.kernels.indexing.host_rows import place_rows, take_rows
 from tapegrad_cupy.kernels.loops.loops import CudaLoopCompiler
 from tapegrad_cupy.kernels.products.products import add_product
@@ -46,6 +46,7 @@ class CudaInPlaceKernels:
     _overwriting: dict[str, Callable[..., Any]] = {  # noqa: RUF012
         "adagrad_rows_update": adagrad_rows_in_place,
         "inverse_real_fourier": overwrite_spectrum,
+        "inverse_real_fourier_nd": overwrite_spectra,
         "sgd_rows_update": sgd_rows_in_place,
         "sparse_cross_entropy_and_gradient": overwrite_logits,
     }

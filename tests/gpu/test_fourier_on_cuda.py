@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+import tapegrad.numpy as tnp
 from tapegrad.ops.fourier import frames, transforms
 from tests.gpu.test_function_on_cuda import captures_of
 
@@ -54,6 +55,36 @@ def test_frames(size: int, length: int, step: int, dtype: str) -> None:
         turned = tf.transpose(tf.constant(np.ascontiguousarray(x.T)))
         again = frames.frames_p(turned, length=length, step=step)
         np.testing.assert_array_equal(again.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axes", [(1, 2), (0, 1), (2, 1), (0, 2), (0, 1, 2)])
+def test_transforms_of_planes(axes: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(6, 8, 5)).astype(dtype)
+    w = rng.normal(size=np.fft.rfftn(x, axes=axes).shape).astype(dtype)
+    shape = tuple([x.shape[axis] for axis in axes])
+
+    @tf.function
+    def step(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            spectrum = tnp.fft.rfftn(x, axes=axes) * w
+            y = tnp.fft.irfftn(spectrum, shape, axes)
+            loss = tnp.sum(y * y)
+        return y, spectrum, *tape.gradient(loss, [x, w])
+
+    with tf.device("cpu"):
+        expected = [one.numpy() for one in step(tf.constant(x), tf.constant(w))]
+    bound = 1e-4 if dtype == "float32" else 1e-11
+    with tf.device("cuda:0"):
+        given = tf.constant(x), tf.constant(w)
+        for _ in range(3):
+            found = [one.numpy() for one in step(*given)]
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one, other, atol=bound * np.abs(other).max())
+        assert "real_fourier_nd" in str(step.program(*given))
+        np.testing.assert_array_equal(given[0].numpy(), x)
 
 
 def spectral(x: Any) -> Any:

@@ -53,8 +53,9 @@ def test_a_long_loop_launches_few_graphs(monkeypatch):
 
     monkeypatch.setattr(rounds.Captured, "__call__", count)
     with tf.device("cuda"):
-        x = tf.constant(rng.standard_normal((6400, 4)))
-        total = tf.function(lambda x: tf.foldl(lambda state, y: state * 0.99 + tf.sin(y), x))
+        x = tf.constant(rng.standard_normal((6400, 1, 4)))
+        weights = tf.constant(0.9 * np.eye(4))
+        total = tf.function(lambda x: tf.foldl(lambda state, y: state @ weights + tf.sin(y), x))
         total(x)
         launches.clear()
         total(x)

@@ -38,6 +38,7 @@ from tapegrad.program.passes.orders import with_one_sort
 from tapegrad.program.passes.parts import with_shared_parts
 from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.placed_ranges import with_placed_ranges
+from tapegrad.program.passes.plane_transforms import with_plane_transforms
 from tapegrad.program.passes.planes import with_planes
 from tapegrad.program.passes.products import with_joined_products
 from tapegrad.program.passes.real_parts import with_early_real_parts
@@ -88,6 +89,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     ]
     if "attention" in kernels and is_captured:
         passes.append(with_attention)  # devices compute it in tiles and store no weights
+    if "real_fourier_nd" in kernels:
+        passes.append(with_plane_transforms)
     if "matmul_sum" in kernels:
         passes.append(with_epilogues)
     if "matmul_with_sums" in kernels:
