@@ -327,9 +327,8 @@ def test_training_in_half_precision_goes_on(tmp_path: Path) -> None:
     with np.errstate(all="ignore"):
         trained(model, 2)
         loaded = again(model, tmp_path)
-
         found, expected = trained(loaded, 2), trained(model, 2)
-    # The first step of the loaded model is eager, and half precision is rounded elsewhere in it.
+    # Its first step is eager, which rounds half precision elsewhere.
     np.testing.assert_allclose(found["loss"], expected["loss"], rtol=1e-6)
     for one, other in zip(loaded.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -287,3 +287,25 @@ def test_combinations_of_operands_of_similar_size_are_stored(
     steps = steps_of(function, tf.constant(draw(50)), tf.constant(draw(7, seed=1)))
 
     assert any(value.shape == (50, 7) for step in steps for value in step.results)
+
+
+def test_rows_and_columns_of_pairs_are_summed_from_what_is_read_once(target: Watching) -> None:
+    """Two factors of one array are computed again instead of stored: both are made of one array."""
+
+    def step(x: Any, p: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
+            weights = 1 / (1 + distances)
+            shares = weights / tf.reduce_sum(weights)
+            loss = -tf.reduce_sum(p * tf.math.log(shares + 1e-9))
+        return loss, tape.gradient(loss, x)
+
+    rng = np.random.default_rng(0)
+    x, p = tf.constant(rng.normal(size=(600, 2))), tf.constant(rng.random((600, 600)))
+    recorded = tf.function(step)
+    for one, other in zip(recorded(x, p), step(x, p), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    steps = recorded.program(x, p).steps
+    stored = [value.shape for one in steps for value in one.results]
+    assert stored.count((600, 600)) == 1

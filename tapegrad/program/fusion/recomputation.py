@@ -36,6 +36,9 @@ MOST_SMALL = 6
 SMALLER = 8
 """The size of a value over that of a much smaller array, which stays in a cache."""
 
+NEGLIGIBLE = 256
+"""The size of a value over that of an array whose bytes do not count."""
+
 
 class Cost(NamedTuple):
     """The weight of computing a value from stored ones, by which calls, and what is read for it."""
@@ -73,6 +76,11 @@ class Recomputation:
             self._most = DEAR
         self.again: dict[int, Again] = outer_combinations(calls, recomputes)
         self.costs: dict[int, Cost] = {}
+        self._together: Counter[frozenset[Any]] = Counter()
+        """How many values that other loops read are made of the same large arrays.
+
+        A loop that computes several of them again reads these once.
+        """
         self.settle(())
 
     def settle(self, crossing: Collection[int]) -> None:
@@ -81,6 +89,8 @@ class Recomputation:
         Of these, values that are not worth to be computed again are stored, and others may be
         computed from them.
         """
+        values = [self._values[number] for number in crossing if number in self.costs]
+        self._together = Counter(map(self._large, values))
         if self._is_strict and crossing:
             self._stored |= self._shared_sources(crossing)
         self._find_costs(crossing)
@@ -115,7 +125,7 @@ class Recomputation:
             used = shared & cost.read if cost is not None and self.is_cheap(value, ()) else set()
             for number in used if len(used) == 1 else ():
                 assert cost is not None
-                saved[number] += 2 * value.nbytes - self._bytes_of(cost.read - used)
+                saved[number] += 2 * value.nbytes - self._bytes_of(cost.read - used, value.size)
         self._stored = before
         return {n for n, nbytes in saved.items() if nbytes > 2 * self._values[n].nbytes}
 
@@ -144,7 +154,9 @@ class Recomputation:
         large = len(cost.read) - small
         if small > MOST_SMALL or large > MOST_OF_ANY:
             return False
-        saved = value.nbytes * (1 if is_stored else 2) - self._bytes_of(cost.read, needed, read)
+        counted = value.size if self._together[self._large(value)] > 1 else 0
+        bytes_read = self._bytes_of(cost.read, counted, needed, read)
+        saved = value.nbytes * (1 if is_stored else 2) - bytes_read
         is_light = cost.weight <= CHEAP and not self._is_heavy(cost.places)
         if is_light and large <= MOST_READ and not is_stored:
             # What is stored anyway is read rather than that another array takes memory.
@@ -154,6 +166,12 @@ class Recomputation:
         # A loop computes a smaller value once for each of its own elements.
         return saved > 0 and not is_smaller and self._recomputes(cost.weight, saved // value.size)
 
+    def _large(self, value: Value) -> frozenset[Any]:
+        """What is read to compute a value again, without small arrays."""
+        cost = self.costs.get(value.number)
+        read = () if cost is None else cost.read
+        return frozenset(key for key in read if self._value(key).size * SMALLER > value.size)
+
     def sources_of(self, value: Value) -> list[int]:
         """The arrays of about its size that are read to compute a value again."""
         cost = self.costs.get(value.number)
@@ -161,12 +179,18 @@ class Recomputation:
         return [n for n in read if type(n) is int and self._value(n).size >= value.size]
 
     def _bytes_of(
-        self, keys: Collection[Any], needed: Collection[int] = (), read: Collection[int] = ()
+        self,
+        keys: Collection[Any],
+        size: int,
+        needed: Collection[int] = (),
+        read: Collection[int] = (),
     ) -> int:
-        """The bytes that are moved to have these values at hand."""
+        """The bytes that are moved to have these values at hand for one with `size` elements."""
         total = 0
         for key in keys:
             value = self._value(key)
+            if value.size * NEGLIGIBLE <= size:
+                continue
             times = 0 if key in read else 1
             if not self._is_stored(value.number, needed):
                 times += 1
@@ -221,7 +245,7 @@ class Recomputation:
             return False
         if operand.number in self._stored or self._weight(places | inner.places) > self._most:
             return False
-        return not self._is_strict or self._bytes_of(inner.read) <= 2 * operand.nbytes
+        return not self._is_strict or self._bytes_of(inner.read, operand.size) <= 2 * operand.nbytes
 
     def _value(self, key: Any) -> Value:
         return self._values[key if type(key) is int else key[0]]
