@@ -175,6 +175,13 @@ def described(value: Any) -> dict[str, Any]:
     return {"class_name": get_registered_name(type(value)), "config": value.get_config()}
 
 
+def described_or_named(value: Any) -> Any:
+    """Return the description of an object, the name of a function, or None for None."""
+    if value is None:
+        return None
+    return get_registered_name(value) if isinstance(value, FunctionType) else described(value)
+
+
 def plain(value: Any) -> Any:
     """Return a value as JSON values: objects become their class name and configuration."""
     if keeps_objects.get():

@@ -113,3 +113,52 @@ def test_metrics_name_their_variables_first() -> None:
     assert float(metric([[0.0]], [[3.0]])) == 4.0
     assert float(metric([[0.0]], [[7.0]])) == 7.0
     assert -0.05 <= float(metric.variables[0]) <= 0.05
+
+
+@register
+def half_norm(x: Any) -> Any:
+    return 0.5 * tf.reduce_sum(tf.square(x))
+
+
+@register
+class Mixed(keras.layers.Layer):
+    """Describes its parts as the guides of Keras do; most of them are None."""
+
+    def __init__(self, regularizer: Any = None, constraint: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.regularizer = keras.regularizers.get(regularizer)
+        self.constraint = keras.constraints.get(constraint)
+
+    def build(self, input_shape: Any) -> None:
+        self.w = self.add_weight(
+            (3,), "ones", regularizer=self.regularizer, constraint=self.constraint, name="w"
+        )
+
+    def call(self, x: Any) -> Any:
+        return x * self.w
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "regularizer": keras.regularizers.serialize(self.regularizer),
+            "constraint": keras.constraints.serialize(self.constraint),
+        }
+
+
+@pytest.mark.parametrize("regularizer", [None, "l2", half_norm])
+def test_parts_that_are_none_or_functions_are_kept(regularizer: Any, tmp_path: Any) -> None:
+    model = keras.Sequential([keras.Input((3,)), Mixed(regularizer)])
+    model.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_array_equal(loaded(x), model(x))
+    expected = {None: [], "l2": [0.03], half_norm: [1.5]}[regularizer]
+    np.testing.assert_allclose([float(loss) for loss in loaded.losses], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "module", ["regularizers", "constraints", "initializers", "losses", "metrics", "optimizers"]
+)
+def test_none_is_serialized_as_none(module: str) -> None:
+    one = getattr(keras, module)
+    assert one.serialize(None) is one.deserialize(None) is None

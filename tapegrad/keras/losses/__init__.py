@@ -109,7 +109,7 @@ def serialize(loss: Any) -> Any:
     """
     if isinstance(loss, Configured):
         return described(loss)
-    return get_registered_name(loss)
+    return None if loss is None else get_registered_name(loss)
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:

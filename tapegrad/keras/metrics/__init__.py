@@ -139,7 +139,7 @@ def serialize(metric: Any) -> Any:
     """
     if isinstance(metric, Metric):
         return described(metric)
-    return get_registered_name(metric)
+    return None if metric is None else get_registered_name(metric)
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:

@@ -54,12 +54,14 @@ def get(identifier: Any) -> Any:
     )
 
 
-def serialize(optimizer: base.Optimizer) -> dict[str, Any]:
-    """Return the class and configuration of an optimizer.
+def serialize(optimizer: base.Optimizer | None) -> dict[str, Any] | None:
+    """Return the class and configuration of an optimizer; that of None is None.
 
     >>> serialize(Adam(0.5))["config"]["learning_rate"]
     0.5
     """
+    if optimizer is None:
+        return None
     if not isinstance(optimizer, base.Optimizer):
         raise ArgumentTypeError(f"serialize() takes an optimizer. Got {type(optimizer).__name__}.")
     if isinstance(optimizer, Optimizer):
