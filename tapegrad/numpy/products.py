@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_whole
+from tapegrad.core.argument_checks import check_choice, check_whole
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import (
+    CASTINGS,
     as_array,
     as_arrays,
     check_cast,
@@ -251,13 +252,15 @@ def einsum(
     else:
         subscripts, arrays = _with_letters(operands)
     refuse_order(order)
+    check_choice("casting", casting, CASTINGS)
     if dtype is not None:
         for x in arrays:
             check_cast("einsum", dtype_of(x), numpy_dtype(dtype), casting)
         arrays = [with_dtype(x, dtype) for x in arrays]
     result = einsum_module.einsum(subscripts, *arrays)
     # Sums of booleans are logical or.
-    return deliver(with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result, out)
+    result = with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result
+    return deliver(result, out, casting)
 
 
 def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:

@@ -86,6 +86,32 @@ np.median([[4.0, -math.inf], [-math.inf, math.inf], [math.inf, 4.0]], axis=1)
 np.nanmedian([[4.0, math.nan, -math.inf], [math.inf, math.nan, 4.0]], axis=1)
 np.add.reduce(5.0)
 np.minimum.reduce(np.asarray(5.0), axis=-1)
+np.geomspace(-3.0, 3.0, 4)
+np.geomspace(1.0, math.inf, 3)
+np.geomspace([1.0, 2.0], 8.0, 1, axis=1)
+np.linalg.cond(x[:, :3] * 0.0)
+np.linalg.cond(np.stack([np.ones((2, 2)), np.eye(2)]), 1)
+np.linalg.cond(np.ones((2, 2)), -math.inf)
+np.linalg.cond(np.zeros((2, 2)), "fro")
+np.linalg.cond(np.zeros((2, 2)), -2)
+np.linalg.cond(np.zeros((2, 2)) * math.nan, 1)
+np.linalg.norm([], math.inf)
+np.linalg.norm(x[:0], math.inf, axis=0, keepdims=True)
+np.linalg.norm(x[:0], 2, axis=(0, 1))
+np.linalg.norm(x[:, :0], 1, axis=(1, 0), keepdims=True)
+np.linalg.norm(t[:, :0], math.inf, axis=(0, 2))
+np.linalg.vector_norm(np.zeros((2, 0)), ord=math.inf, axis=1)
+np.linalg.matrix_norm(np.zeros((2, 0, 3)), ord="nuc")
+np.linalg.matrix_rank([0, 2, 0])
+np.linalg.matrix_rank([0.0, 0.0])
+np.linalg.matrix_rank(3)
+np.linalg.lstsq([[1.0, 0.0], [0.0, 1e-16], [0.0, 0.0]], [1.0, 2.0, 0.0], rcond=-1)[2]
+np.linalg.lstsq([[1.0, 0.0], [0.0, 3e-16], [0.0, 0.0]], [1.0, 2.0, 0.0], rcond=-1)[2]
+np.linalg.lstsq([[1.0, 0.0], [0.0, 3e-16], [0.0, 0.0]], [1.0, 2.0, 0.0])[2]
+np.einsum("i,i->", v, v, out=np.zeros((), dtype="int64"), casting="unsafe")
+np.concatenate([v, i[0]], out=np.zeros(v.size + i[0].size, dtype="int32"), casting="unsafe")
+np.concatenate([v, f[0]], out=np.zeros(v.size + f[0].size), casting="safe")
+np.stack([v, w], out=np.zeros((2, 4), dtype="int32"), casting="unsafe")
 np.polynomial.polyutils.getdomain([1 + 2j, -1j, 0.5])
 np.polynomial.Chebyshev.interpolate(lambda a: a * a, 3, [0.0, 2.0])(v)
 np.polynomial.Laguerre.window.tolist()
@@ -111,6 +137,13 @@ np.einsum(v, [52])
 np.einsum(v, [0.5])
 np.searchsorted(x, 1.0)
 np.searchsorted(v, 1.0, sorter=[0, 1])
+np.linalg.pinv(x, 0.1, rtol=0.1)
+np.einsum("ij->", x, out=np.zeros((), dtype="float32"))
+np.einsum("ij->", x, casting="some")
+np.concatenate([v, w], out=np.zeros(8), dtype="float64")
+np.concatenate([v, w], out=np.zeros(8, dtype="int32"))
+np.concatenate([f[0], v], out=np.zeros(v.size + f[0].size), casting="no")
+np.stack([v, w], out=np.zeros((2, 4)), dtype="float64")
 np.convolve(x, v)
 np.correlate(v, x)
 x[[0, 1], [0, 1, 2]]
@@ -174,6 +207,16 @@ def test_the_error_is_of_numpys_class(call):
     assert isinstance(ours.value, theirs.type)
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["cond(np.zeros((0, 3)))", "cond(np.zeros((2, 0, 0)), 1)", "lstsq(np.ones((4, 2)), np.ones(5))"],
+)
+def test_problems_without_a_solution_raise_the_error_of_linear_algebra(call):
+    for module in (np, tnp):
+        with pytest.raises(np.linalg.LinAlgError):
+            run(f"np.linalg.{call}", module, {})
+
+
 def test_an_error_of_an_axis_keeps_its_words_and_can_be_pickled():
     with pytest.raises(tapegrad.errors.AxisError) as error:
         tnp.sum([1.0], axis=1)
@@ -233,6 +276,30 @@ def test_a_named_tuple_is_an_index_of_several_axes():
     np.testing.assert_array_equal(x[place(slice(1), 2)], ARRAYS["x"][:1, 2])
     x[place(1, [0, 2])] = 5.0
     np.testing.assert_array_equal(x[1, ::2], [5.0, 5.0])
+
+
+def test_any_tuple_of_arrays_is_an_index_of_several_axes():
+    class Place(tuple):
+        __slots__ = ()
+
+    x = tnp.asarray(ARRAYS["x"])
+
+    np.testing.assert_array_equal(x[Place([[0, 1], [2, 0]])], ARRAYS["x"][[0, 1], [2, 0]])
+    np.testing.assert_array_equal(
+        tapegrad.function(lambda x: x[Place([[1], [2]])])(x), ARRAYS["x"][1, 2:3]
+    )
+
+
+def test_condition_numbers_have_the_derivative_of_differences_beside_singular_matrices():
+    both = np.stack([[[2.0, 1.0], [-1.0, 3.0]], np.ones((2, 2))])
+    step = np.zeros_like(both)
+    step[0, 0, 1] = 1e-6
+    for order in (1, "fro"):
+        slope = tapegrad.grad(lambda m, order=order: tnp.linalg.cond(m, order)[0])(tnp.asarray(both))
+
+        up, down = (np.linalg.cond(both[0] + sign * step[0], order) for sign in (1, -1))
+        np.testing.assert_allclose(slope[0, 0, 1], (up - down) / 2e-6, rtol=1e-7)
+        assert not slope[1].numpy().any()
 
 
 def test_an_empty_median_is_silent():
