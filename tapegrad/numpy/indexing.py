@@ -13,7 +13,6 @@ from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.numpy.values import (
     as_array,
-    as_arrays,
     check_cast,
     deliver,
     dtype_of,
@@ -177,7 +176,7 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
     [1, 20]
     """
     options = list(as_array(choices)) if hasattr(choices, "shape") else list(choices)
-    options = as_arrays(options)
+    options = with_numbers(options)
     index, count = as_array(a, options[0]), len(options)
     index = with_dtype(index, "int64") if dtype_of(index).kind == "b" else index
     if mode == "wrap":

@@ -71,7 +71,7 @@ def _product(
 
 
 def _tuple(axes: Any) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axes) if np.iterable(axes) else (axes,)
 
 
 def matmul(
@@ -169,7 +169,8 @@ def vecdot(
         total = with_dtype(reduction.sum(moved, -1), dtype_of(moved))
         return expand_dims(total, axis) if keepdims else total
 
-    return _product("vecdot", function, (x1, x2), (1, 1, 0), out, axes, dtype, casting)
+    core = (1, 1, int(keepdims))
+    return _product("vecdot", function, (x1, x2), core, out, axes, dtype, casting)
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:

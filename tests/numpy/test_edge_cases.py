@@ -108,6 +108,29 @@ np.linalg.matrix_rank(3)
 np.linalg.lstsq([[1.0, 0.0], [0.0, 1e-16], [0.0, 0.0]], [1.0, 2.0, 0.0], rcond=-1)[2]
 np.linalg.lstsq([[1.0, 0.0], [0.0, 3e-16], [0.0, 0.0]], [1.0, 2.0, 0.0], rcond=-1)[2]
 np.linalg.lstsq([[1.0, 0.0], [0.0, 3e-16], [0.0, 0.0]], [1.0, 2.0, 0.0])[2]
+np.sum(x[1, 2], axis=0)
+np.prod(3, axis=-1)
+np.max(x[1, 2], axis=0)
+np.min(x[1, 2], axis=-1, keepdims=True)
+np.max(x[1, 2], axis=0, initial=9.0)
+np.all(x[1, 2], axis=0)
+np.ptp(x[1, 2], axis=0)
+np.cumsum(x[1, 2], axis=-1)
+np.cumprod(x[1, 2], axis=0)
+np.nansum(x[1, 2], axis=0)
+np.count_nonzero(x[1, 2], axis=0)
+np.maximum.reduce(x[:0], initial=1.0)
+np.maximum.reduce(i[:0], axis=None, initial=4)
+np.minimum.reduce(t[:, :0], axis=1, initial=-2.0, keepdims=True)
+np.minimum.reduce(x, axis=0, initial=0.5)
+np.choose(1, [np.asarray(1.0, dtype="float32"), 2.5])
+np.choose(i % 2, [f[0, 0], 1])
+np.moveaxis(t, range(2), np.asarray([2, 0]))
+np.rollaxis(t, 2, -1)
+np.vecdot(t, t, axes=[0, 0, 0], keepdims=True)
+np.vecdot(t, t, axes=[1, 1], keepdims=True)
+np.vecdot(t, t, axes=[np.int8(1), np.asarray(1)])
+np.add(v, w, out=...)
 np.einsum("i,i->", v, v, out=np.zeros((), dtype="int64"), casting="unsafe")
 np.concatenate([v, i[0]], out=np.zeros(v.size + i[0].size, dtype="int32"), casting="unsafe")
 np.concatenate([v, f[0]], out=np.zeros(v.size + f[0].size), casting="safe")
@@ -144,6 +167,13 @@ np.concatenate([v, w], out=np.zeros(8), dtype="float64")
 np.concatenate([v, w], out=np.zeros(8, dtype="int32"))
 np.concatenate([f[0], v], out=np.zeros(v.size + f[0].size), casting="no")
 np.stack([v, w], out=np.zeros((2, 4)), dtype="float64")
+np.rollaxis(t, 0, -4)
+np.rollaxis(t, 0, 4)
+np.maximum.reduce(x[:0])
+np.sum(x[1, 2], axis=1)
+np.mean(x[1, 2], axis=0)
+setattr(v, "imag", 1.0)
+setattr(z, "real", [1.0, 2.0])
 np.convolve(x, v)
 np.correlate(v, x)
 x[[0, 1], [0, 1, 2]]
@@ -209,7 +239,11 @@ def test_the_error_is_of_numpys_class(call):
 
 @pytest.mark.parametrize(
     "call",
-    ["cond(np.zeros((0, 3)))", "cond(np.zeros((2, 0, 0)), 1)", "lstsq(np.ones((4, 2)), np.ones(5))"],
+    [
+        "cond(np.zeros((0, 3)))",
+        "cond(np.zeros((2, 0, 0)), 1)",
+        "lstsq(np.ones((4, 2)), np.ones(5))",
+    ],
 )
 def test_problems_without_a_solution_raise_the_error_of_linear_algebra(call):
     for module in (np, tnp):
@@ -295,11 +329,71 @@ def test_condition_numbers_have_the_derivative_of_differences_beside_singular_ma
     step = np.zeros_like(both)
     step[0, 0, 1] = 1e-6
     for order in (1, "fro"):
-        slope = tapegrad.grad(lambda m, order=order: tnp.linalg.cond(m, order)[0])(tnp.asarray(both))
+        slope = tapegrad.grad(lambda m, order=order: tnp.linalg.cond(m, order)[0])(
+            tnp.asarray(both)
+        )
 
         up, down = (np.linalg.cond(both[0] + sign * step[0], order) for sign in (1, -1))
         np.testing.assert_allclose(slope[0, 0, 1], (up - down) / 2e-6, rtol=1e-7)
         assert not slope[1].numpy().any()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.dtype("float32"), "float64", np.complex64])
+def test_limits_of_floats_are_those_of_numpys_own_dtypes(kind):
+    ours, theirs = tnp.finfo(kind), np.finfo(kind)
+
+    for name in [name for name in dir(theirs) if not name.startswith("_")]:
+        assert getattr(ours, name) == getattr(theirs, name), name
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.dtype("uint16"), "int64", int])
+def test_limits_of_integers_are_those_of_numpys_own_dtypes(kind):
+    ours, theirs = tnp.iinfo(kind), np.iinfo(kind)
+
+    for name in [name for name in dir(theirs) if not name.startswith("_")]:
+        assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_limits_of_bfloat16_have_its_eight_bits():
+    limits = tnp.finfo("bfloat16")
+
+    assert (limits.eps, limits.max) == (2.0**-7, (2 - 2.0**-7) * 2.0**127)
+    assert limits.smallest_subnormal == 2.0**-133
+
+
+@pytest.mark.parametrize("kinds", [(np.int8, np.float32), (np.dtype("int64"), np.float16)])
+def test_numpys_dtypes_are_promoted_and_compared_as_in_numpy(kinds):
+    assert tnp.result_type(*kinds) == np.result_type(*kinds)
+    assert tnp.can_cast(*kinds) == np.can_cast(*kinds)
+    assert tnp.can_cast(*reversed(kinds)) == np.can_cast(*reversed(kinds))
+
+
+def test_parts_of_complex_numbers_are_written_by_assignment():
+    theirs, ours = ARRAYS["z"].copy(), tnp.asarray(ARRAYS["z"])
+    same = ours
+    for z in (theirs, ours):
+        z.imag = 2
+        z.real += z.imag
+        z[:1].real = -1.0
+
+    assert same is ours
+    np.testing.assert_array_equal(ours, theirs)
+
+    variable = tapegrad.Variable(ARRAYS["z"])
+    variable.real = 0.5
+    np.testing.assert_array_equal(variable, 0.5 + 1j * ARRAYS["z"].imag)
+
+
+def test_gradients_flow_through_a_part_that_is_assigned():
+    def size(s):
+        z = tnp.zeros(2, dtype="complex128")
+        z.imag = tnp.stack([s, 3.0 * s])
+        z.real = 1.0
+        return tnp.sum(tnp.abs(z) ** 2)
+
+    for call in (size, tapegrad.function(size)):
+        slope = tapegrad.grad(call)(tapegrad.constant(2.0, "float64"))
+        np.testing.assert_allclose(slope, 2 * (1 + 9) * 2.0, rtol=1e-14)
 
 
 def test_an_empty_median_is_silent():
