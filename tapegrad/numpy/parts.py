@@ -187,7 +187,9 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     x = as_array(a)
     if dtype_of(x).kind == "b" and decimals:
         raise DTypeError(f"round does not support decimals for booleans. Got decimals={decimals}.")
-    return deliver(rounding.round(x, decimals), out)
+    result = rounding.round(x, decimals)
+    # Whole numbers stay as they are, and a write to the result must not reach them.
+    return deliver(identity(result) if result is x else result, out)
 
 
 around = round

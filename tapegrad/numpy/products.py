@@ -47,7 +47,10 @@ def _product(
     `axes` gives their positions if they are not the last ones.
     """
     given = side_by_side(*inputs)
-    if any([len(x.shape) < count for x, count in zip(given, core) if name != "matmul"]):
+    if name == "matmul":  # a vector is a row before a matrix and a column after one
+        ranks = [min(len(x.shape), 2) for x in given]
+        core = (ranks[0], ranks[1], sum(ranks) - 2)
+    if any([len(x.shape) < count for x, count in zip(given, core)]):
         raise ShapeError(
             f"{name} needs {core[0]} and {core[1]} axes or more. Got shapes "
             f"{given[0].shape} and {given[1].shape}."

@@ -12,7 +12,7 @@ from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ZeroDivisorError
 from tapegrad.numpy.values import as_array, dtype_of, inexact, is_array, side_by_side, with_dtype
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.elementwise.exponential import log10
@@ -47,7 +47,7 @@ def arange(
     ends = [start, stop.numpy() if isinstance(stop, Tensor) else stop, step]
     native = None if kind is None else numpy_dtype(kind)
     if not ends[2]:
-        raise ArgumentError("arange needs a nonzero step.")
+        raise ZeroDivisorError("arange needs a nonzero step.")
     with on_device(device):
         return as_constant(np.arange(*ends, dtype=native))
 
