@@ -52,7 +52,7 @@ def _check_weights(weights: Any) -> None:
         raise DTypeError(f"Weights must be real numbers. Got {known.dtype}.")
     if not np.all((known >= 0) & np.isfinite(known)):
         raise ArgumentError(f"Weights must be finite and 0 or more. Got {weights}.")
-    if not known.any():
+    if known.size and not known.any():
         raise ArgumentError(f"At least one weight must be more than 0. Got {weights}.")
 
 
@@ -89,7 +89,8 @@ def _quantiles(
     flat = q.reshape(-1)
     rows, lengths, kept = rows_over(x, axis)
     if not rows.shape[-1] and np.prod(lengths):
-        if is_median:
+        if is_median or leaves_nan:
+            lengths, kept = ((*q.shape, *shape) for shape in (lengths, kept))
             found = full_like_p(
                 rows, shape=kept if keepdims else lengths, value=math.nan, dtype=dtype_of(rows)
             )
