@@ -5,10 +5,7 @@ Each raises `ArgumentError`, a ValueError, that shows the first failing values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
@@ -16,7 +13,7 @@ from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.eager_hooks import switch_hook as _switch_hook
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, NonFiniteError, ShapeError
+from tapegrad.errors import ShapeError
 from tapegrad.kind_assertions import (
     assert_integer,
     assert_proper_iterable,
@@ -28,6 +25,7 @@ from tapegrad.kind_assertions import (
     assert_type,
     is_numeric_tensor,
 )
+from tapegrad.program.record.checks import Check
 from tapegrad.program.record.effects import act
 
 __all__ = [
@@ -62,46 +60,17 @@ __all__ = [
     "set_log_device_placement",
 ]
 
-Array = np.ndarray
-Test = Callable[..., Any]
-
-
-class _Check:
-    """Raises unless a test holds for all elements."""
-
-    def __init__(
-        self, test: Test, wanted: str, message: str | None, error: type[Exception]
-    ) -> None:
-        self._error = error
-        self._test = test
-        self._wanted = wanted
-        self._message = message
-        self._place = call_site()
-
-    def __repr__(self) -> str:
-        return self._wanted
-
-    def __call__(self, values: Sequence[Array]) -> None:
-        holds = np.broadcast_arrays(np.asarray(self._test(*values)), *values)
-        wrong = ~holds[0].astype(bool)
-        if wrong.any():
-            shown = " and ".join(str(value[wrong][:3].tolist()) for value in holds[1:])
-            reason = f"{self._message}. " if self._message else ""
-            raise self._error(
-                f"{reason}The assertion at {self._place} requires {self._wanted}. "
-                f"{int(wrong.sum())} of {wrong.size} elements fail, such as {shown}."
-            )
-
 
 def _check(
-    test: Test,
+    test: str,
     wanted: str,
     message: str | None,
     *values: Any,
-    error: type[Exception] = ArgumentError,
+    error: str = "ArgumentError",
+    **options: float,
 ) -> None:
     tensors = [value if isinstance(value, Variable) else to_tensor(value) for value in values]
-    act(_Check(test, wanted, message, error), tensors, "an assertion")
+    act(Check(test, wanted, message, call_site(), error, options), tensors, "an assertion")
 
 
 def assert_that(condition: Any, message: str | None = None) -> None:
@@ -109,7 +78,7 @@ def assert_that(condition: Any, message: str | None = None) -> None:
 
     >>> assert_that([True, True])
     """
-    _check(lambda x: x, "a condition that holds", message, condition)
+    _check("true", "a condition that holds", message, condition)
 
 
 def Assert(  # noqa: N802  # TensorFlow's name
@@ -142,7 +111,7 @@ def assert_equal(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_equal([1.0, 2.0], [1.0, 2.0])
     """
-    _check(np.equal, "x == y", message, x, y)
+    _check("equal", "x == y", message, x, y)
 
 
 def assert_none_equal(x: Any, y: Any, message: str | None = None) -> None:
@@ -150,7 +119,7 @@ def assert_none_equal(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_none_equal([1.0, 2.0], 3.0)
     """
-    _check(np.not_equal, "x != y", message, x, y)
+    _check("not_equal", "x != y", message, x, y)
 
 
 def assert_less(x: Any, y: Any, message: str | None = None) -> None:
@@ -158,7 +127,7 @@ def assert_less(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_less([1.0, 2.0], 3.0)
     """
-    _check(np.less, "x < y", message, x, y)
+    _check("less", "x < y", message, x, y)
 
 
 def assert_less_equal(x: Any, y: Any, message: str | None = None) -> None:
@@ -166,7 +135,7 @@ def assert_less_equal(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_less_equal([1.0, 3.0], 3.0)
     """
-    _check(np.less_equal, "x <= y", message, x, y)
+    _check("less_equal", "x <= y", message, x, y)
 
 
 def assert_greater(x: Any, y: Any, message: str | None = None) -> None:
@@ -174,7 +143,7 @@ def assert_greater(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_greater([1.0, 2.0], 0.0)
     """
-    _check(np.greater, "x > y", message, x, y)
+    _check("greater", "x > y", message, x, y)
 
 
 def assert_greater_equal(x: Any, y: Any, message: str | None = None) -> None:
@@ -182,7 +151,7 @@ def assert_greater_equal(x: Any, y: Any, message: str | None = None) -> None:
 
     >>> assert_greater_equal([0.0, 2.0], 0.0)
     """
-    _check(np.greater_equal, "x >= y", message, x, y)
+    _check("greater_equal", "x >= y", message, x, y)
 
 
 def assert_near(
@@ -193,10 +162,8 @@ def assert_near(
     >>> assert_near([1.0], [1.000001])
     """
 
-    def near(x: Array, y: Array) -> Any:
-        return np.abs(x - y) <= atol + rtol * np.abs(y)
-
-    _check(near, f"x within {atol} + {rtol} |y| of y", message, x, y)
+    wanted = f"x within {atol} + {rtol} |y| of y"
+    _check("near", wanted, message, x, y, rtol=rtol, atol=atol)
 
 
 def assert_positive(x: Any, message: str | None = None) -> None:
@@ -204,7 +171,7 @@ def assert_positive(x: Any, message: str | None = None) -> None:
 
     >>> assert_positive([1.0])
     """
-    _check(lambda x: x > 0, "x > 0", message, x)
+    _check("positive", "x > 0", message, x)
 
 
 def assert_non_negative(x: Any, message: str | None = None) -> None:
@@ -212,7 +179,7 @@ def assert_non_negative(x: Any, message: str | None = None) -> None:
 
     >>> assert_non_negative([0.0])
     """
-    _check(lambda x: x >= 0, "x >= 0", message, x)
+    _check("non_negative", "x >= 0", message, x)
 
 
 def assert_negative(x: Any, message: str | None = None) -> None:
@@ -220,7 +187,7 @@ def assert_negative(x: Any, message: str | None = None) -> None:
 
     >>> assert_negative([-1.0, -2.0])
     """
-    _check(lambda x: x < 0, "x < 0", message, x)
+    _check("negative", "x < 0", message, x)
 
 
 def assert_non_positive(x: Any, message: str | None = None) -> None:
@@ -228,7 +195,7 @@ def assert_non_positive(x: Any, message: str | None = None) -> None:
 
     >>> assert_non_positive([-1.0, 0.0])
     """
-    _check(lambda x: x <= 0, "x <= 0", message, x)
+    _check("non_positive", "x <= 0", message, x)
 
 
 def assert_all_finite(x: Any, message: str | None = None) -> None:
@@ -236,7 +203,7 @@ def assert_all_finite(x: Any, message: str | None = None) -> None:
 
     >>> assert_all_finite([0.0])
     """
-    _check(np.isfinite, "finite values", message, x, error=NonFiniteError)
+    _check("finite", "finite values", message, x, error="NonFiniteError")
 
 
 def check_numerics(tensor: Any, message: str) -> Any:

@@ -19,7 +19,7 @@ class StringVariable(StringTensor):
     """A text, or an array of texts, that can be assigned to; `tapegrad.Variable` makes one.
 
     A recorded function that reads or assigns one runs eagerly: programs compute with numbers.
-    Files of variables hold numbers, too.
+    Checkpoints hold the texts as JSON.
 
     >>> import tapegrad
     >>> name = tapegrad.Variable("Elephant")
@@ -59,6 +59,17 @@ class StringVariable(StringTensor):
             )
         self._texts = new.copy()
         return self if read_value else None
+
+    def state(self) -> dict[str, Any]:
+        """Return the texts, for a checkpoint; each byte is one character."""
+        texts = [text.decode("latin-1") for text in self.array.ravel()]
+        return {"shape": [*self.shape], "texts": texts}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Assign the texts of a checkpoint."""
+        found = np.empty(len(state["texts"]), object)
+        found[:] = [text.encode("latin-1") for text in state["texts"]]
+        self.assign(found.reshape(state["shape"]))
 
     def __repr__(self) -> str:
         shown = super().__repr__().removeprefix("<tapegrad.Tensor: ")

@@ -190,7 +190,7 @@ def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
     """Return the results of calls with two values for unknown sizes; sizes that differ are unknown.
 
     The sizes are 2 and 3. A layer may need others, e.g. to reshape a batch to 32 rows; then they
-    are 64 and 128, or the one size that a reshape in the layer allows.
+    are 64 and 128, the one size that a reshape in the layer allows, or 1.
 
     >>> for_two_sizes(lambda size: (size, 3))
     ((2, 3), (3, 3))
@@ -201,10 +201,10 @@ def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
         try:
             return call(64), call(128)
         except ShapeError:
-            size = _only_size(error)
-            if size is None:
+            try:
+                return for_one_size(call, _only_size(error) or 1)
+            except ShapeError:
                 raise error from None
-            return for_one_size(call, size)
 
 
 def for_one_size(call: Callable[[int], Any], size: int) -> tuple[Any, Any]:

@@ -244,10 +244,10 @@ def test_weights_that_are_not_there_yet(act: Callable[[], Any], words: str) -> N
 
 
 @pytest.mark.parametrize("make", [Own, lambda: Sequential([layers.Dense(2)])])
-def test_a_model_that_is_not_built_is_neither_saved_nor_loaded(make: Any, tmp_path: Path) -> None:
+def test_a_model_that_is_not_built_is_not_saved(make: Any, tmp_path: Path) -> None:
     with pytest.raises(TapegradError, match="no weights to save yet"):
         make().save_weights(tmp_path / "w.safetensors")
-    with pytest.raises(TapegradError, match="no weights to load yet"):
+    with pytest.raises(FileNotFoundError, match=r"w\.safetensors"):
         make().load_weights(tmp_path / "w.safetensors")
 
 

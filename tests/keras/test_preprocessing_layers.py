@@ -273,6 +273,43 @@ def test_learning_again_forgets_what_was_learned_before():
     np.testing.assert_allclose(layer.adapt_mean.numpy(), X.mean((0, 1, 2)), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda x: x,
+        lambda x: tf.constant(x),
+        lambda x: tf.data.Dataset.from_tensor_slices(x).batch(4),
+        lambda x: tf.data.Dataset.from_tensor_slices(x),
+    ],
+)
+@pytest.mark.parametrize("shape", [None, (), (1,)])
+def test_a_batch_of_numbers_has_one_mean(data, shape, tmp_path):
+    x = X.ravel()[:10]
+    layer = Normalization(dtype="float64")
+    if shape is not None:
+        layer(tf.keras.Input(shape))
+
+    layer.adapt(data(x))
+
+    rows = x[3:] if shape != (1,) else x[3:, None]
+    np.testing.assert_allclose(layer(rows).numpy(), (rows - x.mean()) / x.std(), rtol=1e-9)
+    model = tf.keras.Sequential([layer])
+    model(rows)
+    model.save(tmp_path / "model.keras")
+    same = tf.keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(same(rows).numpy(), layer(rows).numpy())
+
+
+def test_the_elements_of_a_dataset_with_a_fixed_length_are_rows():
+    rows = X.reshape(-1, 3)
+    layer = Normalization(dtype="float64")
+
+    layer.adapt(tf.data.Dataset.from_tensor_slices(rows))
+
+    np.testing.assert_allclose(layer.mean.numpy().ravel(), rows.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(layer.variance.numpy().ravel(), rows.var(0), rtol=1e-9)
+
+
 def test_the_inverse_undoes_normalization():
     there, back = Normalization(dtype="float64"), Normalization(invert=True, dtype="float64")
     there.adapt(X)

@@ -181,3 +181,20 @@ def test_files_hold_what_layers_write_beside_their_weights(tmp_path):
         tmp_path / "model.keras", custom_objects={"WithText": WithText}
     )
     assert [layer.text for layer in loaded.layers] == ["one", "two"]
+
+
+def test_a_function_for_one_example_at_a_time_is_part_of_a_model():
+    def best(inputs):
+        boxes, scores = inputs
+        kept = tf.image.non_max_suppression(
+            tf.squeeze(boxes, 0), tf.reduce_max(tf.squeeze(scores, 0), 1), 2
+        )
+        return tf.expand_dims(tf.gather(boxes[0], kept), 0)
+
+    boxes, scores = keras.Input((None, 4)), keras.Input((None, 3))
+    model = keras.Model([boxes, scores], layers.Lambda(best)([boxes, scores]))
+
+    corners = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], "float32")
+    found = model([corners, np.array([[[0.1] * 3, [0.9] * 3, [0.5] * 3]], "float32")])
+    np.testing.assert_array_equal(found, corners[:, [1, 2]])
+    assert (model.output_shape[0], model.output_shape[-1]) == (None, 4)

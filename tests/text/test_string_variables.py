@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,3 +71,21 @@ def test_recorded_functions_assign_text() -> None:
     name.assign("other")
     rename(tf.zeros(2))
     assert name.numpy() == b"small"
+
+
+def test_checkpoints_hold_texts(tmp_path: Path) -> None:
+    def holder(*texts: Any) -> Any:
+        module = tf.Module()
+        module.name_of_it, module.words = [tf.Variable(text, tf.string) for text in texts]
+        return module
+
+    kept = holder("Elephant", [[b"\xff\x00", "é"]])
+    path = tf.train.Checkpoint(kept, note=tf.Variable("first")).save(str(tmp_path / "ckpt"))
+    other, note = holder("", [["", ""]]), tf.Variable("")
+
+    tf.train.Checkpoint(other, note=note).restore(path).assert_consumed()
+
+    assert (other.name_of_it.numpy(), note.numpy()) == (b"Elephant", b"first")
+    assert other.words.numpy().tolist() == [[b"\xff\x00", "é".encode()]]
+    with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
+        tf.train.Checkpoint(holder("", [["", "", ""]]), note=note).restore(path)

@@ -58,7 +58,7 @@ class Normalization(_Scaling):
     """Subtract a mean and divide by a standard deviation, given or computed by `adapt`.
 
     Each index along `axis` has a mean and a variance. With `axis=None` there is one for all
-    elements.
+    elements, and so there is for a batch of numbers.
 
     >>> layer = Normalization()
     >>> layer.adapt(np.array([[1.0, 10.0], [3.0, 30.0]]))
@@ -86,7 +86,8 @@ class Normalization(_Scaling):
 
     def build(self, input_shape: Any) -> None:
         who = self._title
-        kept = normalize_axes(self.axis, len(input_shape), who)
+        of_numbers = self.axis == (-1,) and tuple(input_shape) in ((), (None,))
+        kept = () if of_numbers else normalize_axes(self.axis, len(input_shape), who)
         self._sizes = tuple(input_shape[axis] for axis in kept)
         self._shape = [n if k in kept else 1 for k, n in enumerate(input_shape)]
         if self.input_mean is None:
@@ -105,20 +106,24 @@ class Normalization(_Scaling):
     def adapt(self, data: Any) -> None:
         """Compute the mean and the variance of an array or of an iterable of batches.
 
-        If a batch is a tuple, its first entry is used.
+        If a batch is a tuple, its first entry is used. An array with one axis is a batch of
+        numbers, and so are the elements of a dataset if their length is not fixed.
         """
         if self.input_mean is not None:
             raise ArgumentError(
                 "This Normalization was created with mean and variance, so adapt cannot set them. "
                 "Create the layer without them to use adapt."
             )
+        of_numbers = self.axis == (-1,) and _holds_numbers(data)
         batches: Iterable[Any] = [data] if hasattr(data, "shape") else data
         mean, variance, count = None, None, 0
         for batch in batches:
             x = as_operand(batch[0] if isinstance(batch, tuple) else batch)
             if not self.built:
-                self.build(x.shape)
+                self.build((None,) if of_numbers else x.shape)
                 self.built = True
+            if of_numbers and self._sizes == (1,):
+                x = expand_dims(x, -1)
             kept = self._kept_axes(x.shape)
             x = in_dtype(x, self.dtype)
             others = [k for k in range(len(x.shape)) if k not in kept]
@@ -139,7 +144,7 @@ class Normalization(_Scaling):
     def _kept_axes(self, shape: Any) -> Sequence[int]:
         """Return the axes that have means of their own, in inputs of any number of dimensions."""
         kept: Sequence[int] = ()
-        if len(shape) >= len(self._sizes):
+        if len(shape) >= len(self._sizes) > 0:
             kept = normalize_axes(self.axis, len(shape), self._title)
         if tuple(shape[k] for k in kept) != self._sizes:
             raise ShapeError(
@@ -175,6 +180,15 @@ class Normalization(_Scaling):
         if given is None:
             return reshape(getattr(self, learned), self._shape)
         return constant(np.broadcast_to(given, self._sizes).reshape(self._shape), self.dtype)
+
+
+def _holds_numbers(data: Any) -> bool:
+    """Whether an array, or the elements of a dataset, are batches of numbers."""
+    spec = getattr(data, "element_spec", data)
+    shape = getattr(spec, "shape", None)
+    if shape is None or len(shape) > 1:
+        return False
+    return spec is data or len(shape) == 0 or shape[0] is None
 
 
 class CategoryEncoding(Layer):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
-from zipfile import is_zipfile
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.core import html
@@ -18,24 +15,21 @@ from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.layers.calling import NOT_BUILT
 from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.graph import graph_config, graph_ends
 from tapegrad.keras.models.keras_graph import keras_graph_ends
 from tapegrad.keras.models.older_methods import OlderMethods
 from tapegrad.keras.models.summary import summary_of
 from tapegrad.keras.models.training import Trainer
+from tapegrad.keras.models.weight_files import WeightFiles
 from tapegrad.keras.registry import custom_object_scope
-from tapegrad.keras.saving.hdf5 import is_hdf5, is_hdf5_name
-from tapegrad.keras.saving.model_file import description, load_model_weights, save_model
+from tapegrad.keras.saving.model_file import description, save_model
 from tapegrad.keras.saving.saved_model import inference_of, specs_of_model, write_saved_model
-from tapegrad.keras.saving.weights import load_weights, save_weights
-from tapegrad.keras.saving.weights_h5 import load_weights_h5, save_weights_h5
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.onnx import export as export_onnx
 
 
-class Model(OlderMethods, Trainer, Layer):
+class Model(OlderMethods, Trainer, WeightFiles):
     """A network: `Model(inputs, outputs)` from symbolic tensors, or a subclass with `call`.
 
     >>> import tapegrad
@@ -201,53 +195,6 @@ class Model(OlderMethods, Trainer, Layer):
         """Return the architecture without the weights as JSON for `model_from_json`."""
         return json.dumps(description(self), **kwargs)
 
-    def named_variables(self) -> dict[str, Any]:
-        """Return all variables by their paths, such as "dense/kernel"."""
-        return self._named(is_saved=False)
-
-    def _named(self, is_saved: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for path, variable in _paths(self, "", is_saved):
-            name, number = path, 1
-            while name in found and found[name] is not variable:
-                number += 1
-                name = f"{path}_{number}"
-            found[name] = variable
-        return found
-
-    def save_weights(
-        self, filepath: Any, overwrite: bool = True, save_format: str | None = None
-    ) -> None:
-        """Write all variables to a safetensors file, or to an HDF5 file if the name says so.
-
-        A name that ends in ".weights.h5" gets the layout of Keras 3, which needs h5py; so does any
-        name with `save_format="h5"`.
-        """
-        if not overwrite and Path(filepath).exists():
-            raise ArgumentError(f"File {str(filepath)!r} already exists, and overwrite=False.")
-        self._check_built("save")
-        if save_format == "h5" or is_hdf5_name(filepath):
-            save_weights_h5(self, filepath)
-        else:
-            save_weights(self._named(is_saved=True), filepath)
-
-    def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
-        """Read all variables from a file of weights, or from the ".keras" file of a whole model.
-
-        If one does not match, no variable is changed.
-        """
-        self._check_built("load")
-        if is_hdf5(filepath):
-            load_weights_h5(self, filepath, skip_mismatch)
-        elif is_zipfile(filepath):
-            load_model_weights(self, filepath, skip_mismatch)
-        else:
-            load_weights(self._named(is_saved=True), filepath, skip_mismatch)
-
-    def _check_built(self, what: str) -> None:
-        if not self.variables:
-            raise ArgumentError(f"Model {self.name!r} has no weights to {what} yet. {NOT_BUILT}")
-
     def build(self, input_shape: Any) -> None:
         """Create the weights by a call on zeros of this shape, with 1 for None."""
         if not self.built and not self._is_building:
@@ -256,6 +203,8 @@ class Model(OlderMethods, Trainer, Layer):
     _is_building = False
 
     def _build_for(self, spec: Any, args: Any, kwargs: Any) -> None:
+        if self._build_and_load(partial(self._call_on_zeros_like, args, kwargs)):
+            return
         # Store the call arguments, so that a model that is loaded from a file can be built. The
         # partial hides them from the search for variables.
         given = nest.map_structure(_symbolic, [args, kwargs])
@@ -278,23 +227,3 @@ def _are_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     given = [*args, *[kwargs[k] for k in ("inputs", "outputs") if k in kwargs]]
     leaves = [leaf for value in given for leaf in nest.flatten(value)]
     return len(given) == 2 and bool(leaves) and all(isinstance(x, KerasTensor) for x in leaves)
-
-
-def _paths(layer: Layer, prefix: str, is_saved: bool) -> Iterator[tuple[str, Any]]:
-    """Yield variables with their paths.
-
-    The paths for files do not depend on how many layers the process has created.
-    """
-    seen: set[int] = set()
-    counts: Counter[str] = Counter()
-    for inner in layer._inner_layers():
-        name, kind = inner.name, inner._automatic
-        if is_saved and kind:
-            name = f"{kind}_{counts[kind]}" if counts[kind] else kind
-            counts[kind] += 1
-        for path, variable in _paths(inner, f"{prefix}{name}/", is_saved):
-            seen.add(variable.number)
-            yield path, variable
-    for variable in layer._own_variables():
-        if variable.number not in seen:
-            yield f"{prefix}{variable.name.removesuffix(':0')}", variable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from tapegrad.core.argument_checks import described
@@ -158,6 +159,10 @@ class Sequential(Model):
             self._build_on_input(InputLayer(batch_shape=tuple(input_shape)))
 
     def _build_on_input(self, start: InputLayer) -> None:
+        if not self._build_and_load(partial(self._build_stack, start)):
+            self._build_stack(start)
+
+    def _build_stack(self, start: InputLayer) -> None:
         stack = self._stack
         try:
             self._start = start
@@ -176,7 +181,7 @@ class Sequential(Model):
             first = _only(args[0])
             shape = (None, *shape_of(first)[1:])  # batches of other sizes may follow
             dtype = "string" if type(first) is StringTensor else None
-            if self._start is None:
+            if self._start is None or self._awaited is not None:
                 self._build_on_input(InputLayer(batch_shape=shape, dtype=dtype))
         self.built = True
 

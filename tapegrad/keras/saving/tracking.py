@@ -10,6 +10,7 @@ from operator import setitem
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tapegrad.autodiff.arguments import variable_in
+from tapegrad.core.string_variable import StringVariable
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.ops.random.generator import Generator
@@ -151,7 +152,7 @@ def _visit(found: _Found, tracked: Tracked) -> Iterable[_Found]:
         if isinstance(value, Optimizer):
             _add(name, value, tracked.optimizers)
         return _children(f"{name}/", _attributes(value), True)
-    elif not found.is_attribute:
+    elif not found.is_attribute or isinstance(value, StringVariable):
         _add_state(found, tracked)
     return ()
 

@@ -13,6 +13,7 @@ from tapegrad.program.autograph.state import Snapshot, State, chosen, chosen_sta
 from tapegrad.program.autograph.taken_branch import Mark, is_worth_it, run_taken
 from tapegrad.program.autograph.trial import Block
 from tapegrad.program.record.branches import as_truth, run_both
+from tapegrad.program.record.checks import Assertion
 from tapegrad.program.record.effects import act
 from tapegrad.program.record.recording import current_recording
 
@@ -86,7 +87,7 @@ def assert_(test: Callable[[], Any], message: Callable[[], Any] | None) -> None:
     note_decision()
     text = None if message is None else message()
     shown = [text] if isinstance(text, Tensor) else []
-    act(_Assertion([] if message is None or shown else [text]), [as_truth(value), *shown], "assert")
+    act(Assertion([] if message is None or shown else [text]), [as_truth(value), *shown], "assert")
 
 
 class _Raise:
@@ -101,17 +102,3 @@ class _Raise:
     def __call__(self, values: Any) -> None:
         error = self._error
         raise error if isinstance(error, type) else error.with_traceback(None)
-
-
-class _Assertion:
-    """An action that checks whether the first value is true."""
-
-    def __init__(self, message: list[Any]) -> None:
-        self._message = message
-
-    def __repr__(self) -> str:
-        return "assert"
-
-    def __call__(self, values: Any) -> None:
-        if not values[0]:
-            raise AssertionError(*self._message, *[value[()] for value in values[1:]])

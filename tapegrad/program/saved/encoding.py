@@ -7,7 +7,6 @@ code.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from tapegrad.core.values.dtypes import DType
 from tapegrad.errors import ArgumentError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body
-from tapegrad.program.record.effects import Print
+from tapegrad.program.saved.effects import effect_as_data
 from tapegrad.program.saved.extensions import encoded_extension, is_extension
 
 _LARGEST_RANGE = 2**24
@@ -66,12 +65,10 @@ class Encoder:
     def _call(self, call: Call) -> list[Any]:
         name, given = call.primitive.name, call.params
         if call.primitive.effects:
-            action: Any = given.get("action")
-            if not isinstance(action, Print) or action.stream not in (None, sys.stdout, sys.stderr):
+            try:
+                name, given = effect_as_data(given.get("action"))
+            except TypeError:
                 self._refuse(call, "has an effect in Python")
-            to_output = action.stream is not None and action.stream is not sys.stderr
-            name = "print"
-            given = {"pieces": action.pieces, "to_output": to_output, "summarize": action.summarize}
         try:
             operands = [self.encoded(operand) for operand in call.operands]
             params = {name: self.encoded(value) for name, value in given.items()}

@@ -19,13 +19,12 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import FileFormatError
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.loops.body import Body, Layout
-from tapegrad.program.record.effects import act_p, print_again
+from tapegrad.program.record.effects import act_p
 from tapegrad.program.record.signature import TensorSpec
+from tapegrad.program.saved.effects import EFFECTS
 from tapegrad.program.saved.sizes import particular
 
 _MOST_ELEMENTS = 2**31
-PRINT = "print"
-"""The name of a print action in files."""
 
 
 class SavedGraph:
@@ -37,7 +36,7 @@ class SavedGraph:
         self._tree, self._arrays, self._variables = tree, arrays, variables
         self._instances: dict[tuple[int, ...], Any] = {}
         for name, *_ in tree["calls"]:
-            if name != PRINT:
+            if name not in EFFECTS:
                 _operation(name)
 
     def output_specs(self) -> list[TensorSpec]:
@@ -86,19 +85,12 @@ def _operation(name: Any) -> Primitive:
     return PRIMITIVES[name]
 
 
-def _call_of(name: Any, params: dict[str, Any], operands: int) -> tuple[Primitive, dict[str, Any]]:
-    """Return the primitive of a call in a file, and its params; of effects there is only print."""
-    if name != PRINT:
+def _call_of(name: str, params: dict[str, Any], operands: int) -> tuple[Primitive, dict[str, Any]]:
+    """Return the primitive of a call in a file, and its params."""
+    if name not in EFFECTS:
         return _operation(name), params
-    pieces = params.get("pieces")
-    # The first operand is the condition under which the text is printed.
-    places = range(operands - 1)
-    if not isinstance(pieces, list) or not all(
-        [type(one) is str or (type(one) is int and one in places) for one in pieces]
-    ):
-        raise FileFormatError(f"A print in the program has the text {pieces!r:.99}.")
-    action = print_again(pieces, params.get("to_output") is True, int(params.get("summarize", 3)))
-    return act_p, {"action": action}
+    # The first operand is the condition under which the effect happens.
+    return act_p, {"action": EFFECTS[name](params, operands - 1)}
 
 
 def constant_of(spec: Any, arrays: Mapping[str, Any]) -> np.ndarray:

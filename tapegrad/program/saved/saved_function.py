@@ -17,6 +17,7 @@ from tapegrad.ops.creation import zeros
 from tapegrad.program.autograph.recording import must_be_recorded
 from tapegrad.program.function import Function
 from tapegrad.program.record.arguments import flatten_call
+from tapegrad.program.record.checks import SavedAssertionError
 from tapegrad.program.record.effects import without_effects
 from tapegrad.program.record.recording_lock import recording_alone
 from tapegrad.program.record.signature import TensorSpec
@@ -419,7 +420,7 @@ class SavedFunction:
             )
         try:
             return self._program(*tensors)
-        except TapegradError:
+        except (TapegradError, SavedAssertionError):
             raise
         except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise FileFormatError(
