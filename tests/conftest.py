@@ -20,7 +20,7 @@ import pytest
 os.environ.setdefault("TAPEGRAD_WAIT", "1")
 
 from tapegrad.engine import is_on
-from tests.seeds import LONG, SEED, is_chosen
+from tests.seeds import LONG, QUICK_FLAGS, SEED, is_chosen
 
 COMPILED_AS_USERS_DO = 8
 """How many cases with `quick_compiler` there are to one that is compiled with the usual flags."""
@@ -63,13 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def quick_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile loops without optimization, which takes a tenth of the time of long formulas.
+    """Compile loops with few optimizations, as `tests.economy` does with most tests.
 
     For tests of what a program computes. The tests of the C code compile as users do, and so does
     one case in eight here, chosen anew each day.
     """
     if not LONG and not is_chosen(request.node.name, COMPILED_AS_USERS_DO):
-        monkeypatch.setenv("TAPEGRAD_CFLAGS", "-O0")
+        monkeypatch.setenv("TAPEGRAD_CFLAGS", QUICK_FLAGS)
 
 
 def share_dtypes(strict: Any) -> None:

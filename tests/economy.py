@@ -18,7 +18,7 @@ import pytest
 from _pytest.assertion import rewrite
 from _pytest.runner import runtestprotocol
 
-from tests.seeds import LONG, is_chosen
+from tests.seeds import LONG, QUICK_FLAGS, is_chosen
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("tapegrad", "backends", "benchmarks")
@@ -32,9 +32,6 @@ COMPILED_AS_USERS_DO = {
 
 What these test is not how C is compiled, or they have equals that compile as users do.
 """
-
-QUICK_FLAGS = "-Og"
-"""Programs take three fifths of the usual time, and less than with -O0: the code is shorter."""
 
 FLAGS = os.environ.get("TAPEGRAD_CFLAGS")
 

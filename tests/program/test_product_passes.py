@@ -328,7 +328,7 @@ def test_dependence_is_what_a_walk_along_the_calls_finds() -> None:
         direct = [p for p in range(place) if reads & {v.number for v in calls[p].results}]
         reach.append({place}.union(*[reach[p] for p in direct]))
 
-    found = Dependence(calls).needs
+    found = [*Dependence(calls).needs.values()]
 
     assert [{p for p in range(len(calls)) if mask >> p & 1} for mask in found] == reach
 

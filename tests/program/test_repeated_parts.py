@@ -16,6 +16,7 @@ from tapegrad.program.fusion.loop_bodies import Fused
 from tapegrad.program.fusion.repeated_parts import fused_in_parts
 from tapegrad.program.graph import repetition
 from tapegrad.program.graph.graph import Call, Graph
+from tapegrad.program.graph.windows import WINDOWS
 from tests.program.recorded_graphs import recorded, run
 from tests.program.test_random_programs import Machine, inputs_of
 from tests.seeds import program_seeds
@@ -239,3 +240,41 @@ def test_rounds_that_read_other_parts_are_not_mixed_up(always_cut: None) -> None
     for _ in range(2):
         for one, other in zip(compiled(x), function(x), strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)
+
+
+def scheduled(rounds: int) -> Any:
+    """Rounds that read another slice each, and the gradient by what they slice."""
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w, b])
+            inputs, state = tf.tile(x, [rounds, 1]) @ w, x[:1]
+            for row in [inputs[k : k + 1] for k in range(rounds)]:
+                gate = tf.sigmoid(state @ w + row)
+                state = gate * tf.tanh(state) + (1.0 - gate) * row
+            loss = tf.reduce_mean(tf.square(state))
+        return (loss, *tape.gradient(loss, [x, w]))
+
+    return function
+
+
+def test_rounds_that_differ_by_slices_share_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_parts, "LEAST_CALLS", 0)
+    graphs = [recorded(scheduled(rounds), arrays()) for rounds in (30, 60)]
+
+    short, long = (fused_in_parts(graph, is_taken, windows=WINDOWS) for graph in graphs)
+
+    assert different_loops(long) <= different_loops(short) < 20
+
+
+@pytest.mark.usefixtures("quick_compiler")
+def test_rounds_that_differ_by_slices_have_the_results_of_eager_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repeated_parts, "LEAST_CALLS", 200)
+    tensors = [tf.constant(array) for array in arrays()]
+
+    found = tf.function(scheduled(40))(*tensors)
+
+    for a, b in zip(found, scheduled(40)(*tensors), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from tapegrad_numpy.loops.c_declarations import DECLARATIONS
 from tapegrad_numpy.loops.cache import CACHE
 from tapegrad_numpy.loops.compiler import CompileError, Compiler, compile_library, find
 from tapegrad_numpy.loops.libraries import Address, address_of, load
@@ -19,7 +20,7 @@ def lone_function(source: str, name: str) -> Address | None:
     try:
         if CACHE.find(key) is None:
             with CACHE.scratch() as folder:
-                compile_library(compiler, "#include <stdint.h>\n" + source, folder / "loops.so")
+                compile_library(compiler, DECLARATIONS + source, folder / "loops.so")
                 CACHE.keep((folder / "loops.so").read_bytes(), [key])
         path = CACHE.find(key)
         return None if path is None else address_of(load(path), name)

@@ -25,7 +25,6 @@ static inline double total(double a, double low) {
 """
 
 _RUNTIME = r"""
-#include <stdlib.h>
 typedef void Work(char **data, const int64_t *z, int64_t task, Slot *slots);
 typedef void Close(char **data, const int64_t *z, const Slot *slots);
 /* How many threads may compute, and the function of pool.py by which they do; it may be 0 */

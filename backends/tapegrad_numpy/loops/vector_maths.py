@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from string import Template
 
+from tapegrad_numpy.loops.c_declarations import DECLARATIONS
 from tapegrad_numpy.loops.c_math import BASE, LOG_STEPS, POWER, REDUCTION, TEXTS
 from tapegrad_numpy.loops.coefficients import (
     CBRT,
@@ -39,10 +40,9 @@ _OWN = (
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
 
-_HEADER = r"""
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
+_HEADER = (
+    DECLARATIONS
+    + r"""
 #define INLINE inline __attribute__((always_inline))
 typedef float _Complex cfloat;
 typedef double _Complex cdouble;
@@ -64,6 +64,7 @@ COMPLEX(cdouble, double)
 #define FUSED 1
 #endif
 """
+)
 
 
 def functions_text(names: Iterable[str]) -> str:

@@ -41,8 +41,6 @@ C_TYPES = {
 }
 
 _HEAD = """
-#include <math.h>
-#include <string.h>
 enum { NO_MEMORY = 2, IN_PYTHON = 3 };
 """
 

@@ -17,8 +17,6 @@ FIXED = 12
 """The number of integers before those of the arrays: see `run_sequence` below."""
 
 TEXT = r"""
-#include <string.h>
-
 /* One matrix product: precision (4 or 8 bytes), which operands are transposed, the sizes, the
    leading dimensions, and the axes of the stack, each with its size and three strides in bytes.
    The first three integers are functions of BLAS and how many bytes their integers have. */

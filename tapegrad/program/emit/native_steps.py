@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequenceCompiler, contiguous
+from tapegrad.core.exact_key import exact_key
 from tapegrad.program.emit.lowering import Step
 from tapegrad.program.graph.graph import Call, Value
 
@@ -56,6 +57,8 @@ class Natives:
     ) -> None:
         self._compiler, self._kernels = compiler, kernels
         self._views: dict[int, View | None] = {}
+        self._known: dict[Any, Any] = {}
+        """Instructions and views of steps by all that they depend on: rounds and layers repeat."""
         self.found: dict[int, Native] = {}
         """Instructions by the position of the step."""
         self.aliases: set[int] = set()
@@ -76,7 +79,7 @@ class Natives:
     def view(self, value: Value) -> View | None:
         """Return where a value lies; None if that is not known."""
         if value.number not in self._views:
-            layout = contiguous(value.shape, value.dtype)
+            layout = self._once(contiguous, (value.shape, value.dtype), value.shape, value.dtype)
             self._views[value.number] = View(value, 0, layout)
         return self._views[value.number]
 
@@ -89,7 +92,8 @@ class Natives:
         if before is None or len(call.operands) != 1 or call.effects:
             return False
         kernel = call.primitive.kernel(call.array_type)
-        made = self._compiler.views(kernel, before.layout, call.params)
+        key = ("views", kernel, before.layout, _key(call.params))
+        made = self._once(self._compiler.views, key, kernel, before.layout, call.params)
         shapes = [value.shape for value in call.results]
         if made is None or [layout.shape for _, layout in made] != shapes:
             return False
@@ -143,8 +147,25 @@ class Natives:
         """Return the instructions of a call with operands and results that lie so."""
         loop = _loops.get(name)
         if loop is None:
-            return self._compiler.steps(name, kernel, layouts[:count], layouts[count:], params)
+            key = (name, id(kernel), tuple(layouts), count, _key(params))
+            given = (name, kernel, layouts[:count], layouts[count:], params)
+            made: Sequence[NativeStep] | None = self._once(self._compiler.steps, key, *given)
+            return made
         if not all(layout.is_contiguous for layout in layouts):
             return None
         step = loop(params, self._compiler)
         return None if step is None else [step]
+
+    def _once(self, make: Callable[..., Any], key: Any, *given: Any) -> Any:
+        """Return what is made of some arguments, once for each key that can be compared."""
+        try:
+            return self._known[key]
+        except KeyError:
+            found = self._known[key] = make(*given)
+            return found
+        except TypeError:  # params that are not hashable
+            return make(*given)
+
+
+def _key(params: Params) -> Any:
+    return tuple([(name, exact_key(value)) for name, value in params.items()])

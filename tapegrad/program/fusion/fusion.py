@@ -81,6 +81,7 @@ def fused(
     recomputes: Recomputes = stores_all,
     adds_rows: AddsRows = without_row_sums,
     gathers: Gathers = from_any_table,
+    unseen: Collection[int] = (),
 ) -> list[Call | Fused]:
     """Return the steps in order: loops, and calls that are not fused.
 
@@ -88,8 +89,9 @@ def fused(
     smaller arrays if `recomputes` is true of them. Loops read the operands of the primitives in
     `windows` where these show them, and pass several times over rows for which `takes_stages` is
     true. They add rows where `adds_rows` allows it, and read tables by index where `gathers` does.
+    They read the results `unseen` of windows as they are.
     """
-    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
+    plan = _Plan(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers, unseen)
     plan.merge_with_makers()
     plan.merge_readers_of_one_value()
     return plan.steps()
@@ -108,16 +110,17 @@ class _Plan:
         recomputes: Recomputes,
         adds_rows: AddsRows,
         gathers: Gathers,
+        unseen: Collection[int],
     ) -> None:
         self.graph = graph
-        self._windows = windows
+        self._windows, self._unseen = windows, unseen
         # Loops that look through windows also look through parts of what these show.
         self._shown = {*windows, *PARTS} if windows else {*windows}
         self._takes_stages = takes_stages
         self._reads: dict[int, list[tuple[Value, Seen]]] = {}
         self._totals: dict[int, _Total] = {}
         self.calls = graph.calls
-        self.makers = {value.number: call for call in self.calls for value in call.results}
+        self.makers = {v.number: c for c in self.calls for v in c.results if v.number not in unseen}
         self.places = {
             value.number: place for place, call in enumerate(self.calls) for value in call.results
         }
@@ -362,6 +365,7 @@ class _Plan:
         for place in range(len(self.calls) - 1, -1, -1):
             call = self.calls[place]
             shows = is_view(call) or call.primitive.name in self._shown
+            shows = shows and not any(value.number in self._unseen for value in call.results)
             if not self.is_fusible(place) and (
                 not shows or any(value.number in needed for value in call.results)
             ):

@@ -10,12 +10,12 @@ placed where the fewest bytes pass from one elementwise call to another.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tapegrad.core.background import checkpoint
-from tapegrad.core.exact_key import exact_key
+from tapegrad.program.fusion.call_kinds import CallKinds, params_of
 from tapegrad.program.fusion.fusion import Takes, fused, is_constant
 from tapegrad.program.fusion.gathers import Gathers, from_any_table
 from tapegrad.program.fusion.loop_bodies import Fused
@@ -23,12 +23,12 @@ from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.formulas import HEAVY, is_combining, weight_of
+from tapegrad.program.graph.formulas import HEAVY, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
 from tapegrad.program.graph.row_sums import AddsRows, without_row_sums
-from tapegrad.program.graph.windows import GATHERS, STEADY
+from tapegrad.program.graph.windows import GATHERS, PARTS, STEADY
 
 LEAST_CALLS = 6000
 """Shorter programs are fused as a whole, which finds a little more to fuse."""
@@ -36,8 +36,17 @@ LEAST_CALLS = 6000
 MOST_CALLS = 20_000
 """The most calls that are fused at once, since sets of calls have a bit for each."""
 
-REPEATED = 0.5
-"""The share of a program that repeats, with all slices, for which loops look through slices."""
+REPEATED_EXACTLY = 0.9
+"""The share of a program that repeats, with all slices, for which no other cut is sought."""
+
+MOST_FORMS = 0.25
+"""The share of different parts among those that are equal up to slices.
+
+If there are more, loops do not look through the slices in which the parts differ.
+"""
+
+SLICES = PARTS | {"unslice"}
+"""Windows that often depend on the round of a loop."""
 
 SHORTEST = 16
 """The least calls of a part that repeats: several rounds of shorter loops make one part."""
@@ -59,31 +68,19 @@ def fused_in_parts(
     """
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
         return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
-    # Slices may depend on the round of a loop. If they do, loops do not look through them.
-    steady = frozenset(windows)
-    ranges, share = _ranges(graph, takes, steady)
-    if share < REPEATED:
-        steady = STEADY.intersection(windows)
-        ranges, _ = _ranges(graph, takes, steady)
-    if len(ranges) == 1:
-        if len(graph.calls) <= MOST_CALLS:
-            return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
-        steady = frozenset(windows)
+    kinds = CallKinds(takes)
+    ranges = _ranges(graph, kinds, windows)
+    if len(ranges) == 1 and len(graph.calls) <= MOST_CALLS:
+        return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
     ranges = [piece for places in ranges for piece in _divided(places)]
-    parts = _with_copies(graph, ranges, takes, steady)
-    last_part = _last_parts(graph, parts)
     known: dict[Any, _Form] = {}
     found: list[Call | Fused] = []
-    for number, calls in enumerate(parts):
+    for part, key, unseen in _parts(graph, ranges, kinds, windows):
         checkpoint()
-        part = _Part(calls, [v for c in calls for v in c.results if last_part[v.number] > number])
-        key = part.key(takes, steady)
         form = known.get(key)
         if form is None:
-            steps = fused(
-                part.graph(), takes, cheap, steady, takes_stages, recomputes, adds_rows, gathers
-            )
-            form = known[key] = _Form(part, steps)
+            rest = (takes_stages, recomputes, adds_rows, gathers, unseen)
+            form = known[key] = _Form(part, fused(part.graph(), takes, cheap, windows, *rest))
         found += form.steps_of(part)
     return found
 
@@ -91,14 +88,30 @@ def fused_in_parts(
 # Where the parts begin
 
 
-def _ranges(graph: Graph, takes: Takes, steady: Collection[str]) -> tuple[list[range], float]:
+def _ranges(graph: Graph, kinds: CallKinds, windows: Collection[str]) -> list[range]:
     """Cut the positions of the calls into consecutive ranges; one range if nothing repeats.
+
+    Slices may depend on the round of a loop. Rounds are equal up to them if that explains more.
+    """
+    names, steady = frozenset(windows), STEADY.intersection(windows)
+    exact, share = _ranges_of_equal(graph, kinds, names, names)
+    if share < REPEATED_EXACTLY:
+        found, other = _ranges_of_equal(graph, kinds, steady, names)
+        if other > share:
+            return found
+    return exact
+
+
+def _ranges_of_equal(
+    graph: Graph, kinds: CallKinds, steady: Collection[str], windows: Collection[str]
+) -> tuple[list[range], float]:
+    """Cut where calls repeat that are equal up to the params of windows which are not `steady`.
 
     The second item is the share of the calls that are in repeated ranges.
     """
     numbers: dict[Any, int] = {}
     symbols = [
-        numbers.setdefault(_kind(call, takes, _shape_and_dtype, steady), len(numbers))
+        numbers.setdefault(kinds.of(call, _shape_and_dtype, steady), len(numbers))
         for call in graph.calls
     ]
     cuts, repeated = {0, len(symbols)}, 0
@@ -106,7 +119,7 @@ def _ranges(graph: Graph, takes: Takes, steady: Collection[str]) -> tuple[list[r
         step = period * -(-SHORTEST // period)
         if length >= 3 * step:
             calls = graph.calls[start : start + 3 * step]
-            first = start + _best_cut(calls, step, takes, steady)
+            first = start + _best_cut(calls, step, kinds, windows)
             cuts.update(range(first, start + length + 1, step))
             repeated += length
     ordered = sorted(cuts)
@@ -121,13 +134,15 @@ def _divided(places: range) -> list[range]:
     return [places[start:stop] for start, stop in itertools.pairwise(edges)]
 
 
-def _best_cut(calls: Sequence[Call], period: int, takes: Takes, steady: Collection[str]) -> int:
+def _best_cut(
+    calls: Sequence[Call], period: int, kinds: CallKinds, windows: Collection[str]
+) -> int:
     """Return the position in a round at which the fewest bytes cross between loops.
 
     `calls` are three rounds; the cut is sought in the second, where values of the round before it
     are read and values for the round after it are made.
     """
-    is_fusible = [_is_fusible(call, takes) or call.primitive.name in steady for call in calls]
+    is_fusible = [kinds.is_fusible(call) or call.primitive.name in windows for call in calls]
     makers = {value.number: place for place, call in enumerate(calls) for value in call.results}
     crossing = [0] * (len(calls) + 1)
     for place, call in enumerate(calls):
@@ -142,39 +157,88 @@ def _best_cut(calls: Sequence[Call], period: int, takes: Takes, steady: Collecti
 # Values that a part computes for itself
 
 
+def _parts(
+    graph: Graph, ranges: Sequence[range], kinds: CallKinds, windows: Collection[str]
+) -> Iterator[tuple[_Part, Any, Collection[int]]]:
+    """Yield the parts, what fusion of them depends on, and the windows that loops do not see."""
+    names = frozenset(windows)
+    parts = _with_copies(graph, ranges, kinds, names, ())
+    unseen = _changing_windows(parts, kinds, names)
+    if unseen:
+        parts = _with_copies(graph, ranges, kinds, names, unseen)
+    for part in parts:
+        yield part, part.key(kinds, names, unseen), unseen
+
+
+def _changing_windows(
+    parts: Sequence[_Part], kinds: CallKinds, windows: frozenset[str]
+) -> frozenset[int]:
+    """Return the results of the slices that differ between parts which are equal otherwise.
+
+    An element of a schedule, for example, is read at another place in each round. With the
+    place in a loop, the loops of all rounds would differ.
+    """
+    alike: dict[Any, list[_Part]] = {}
+    for part in parts:
+        alike.setdefault(part.key(kinds, windows.difference(SLICES), ()), []).append(part)
+    found: set[int] = set()
+    for group in alike.values():
+        places = [k for k, call in enumerate(group[0].calls) if call.primitive.name in SLICES]
+        params = [[params_of(part.calls[k]) for k in places] for part in group]
+        if len({*map(tuple, params)}) > max(2, MOST_FORMS * len(group)):
+            columns = zip(places, zip(*params))
+            changing = [place for place, column in columns if len({*column}) > 1]
+            found.update(part.original(place) for part in group for place in changing)
+    return frozenset(found)
+
+
 def _with_copies(
-    graph: Graph, ranges: Sequence[range], takes: Takes, steady: Collection[str]
-) -> list[list[Call]]:
-    """Return the calls of each part, with its own copies of cheap calls of other parts.
+    graph: Graph,
+    ranges: Sequence[range],
+    kinds: CallKinds,
+    windows: Collection[str],
+    unseen: Collection[int],
+) -> list[_Part]:
+    """Return the parts, with their own copies of cheap calls of other parts.
 
     A loop reads the array behind a view, no array at all for a constant, and computes cheap values
     again instead of reading them, but only if it sees the calls that make them.
     """
-    again = _computed_again(graph, takes, steady)
+    again = _computed_again(graph, kinds, windows, unseen)
     numbers = unused_numbers(graph)
-    parts = []
+    found = []
     for places in ranges:
         checkpoint()
         calls = [graph.calls[place] for place in places]
         made = {value.number for call in calls for value in call.results}
-        parts.append([*_Copies(again, made, numbers).of(calls, takes)])
-    return parts
+        copies = _Copies(again, made, numbers, kinds)
+        found.append(([*copies.of(calls)], copies.originals))
+    last = _last_parts(graph, [calls for calls, _ in found])
+    return [
+        _Part(calls, [v for c in calls for v in c.results if last[v.number] > number], originals)
+        for number, (calls, originals) in enumerate(found)
+    ]
 
 
-def _computed_again(graph: Graph, takes: Takes, steady: Collection[str]) -> dict[int, Call]:
+def _computed_again(
+    graph: Graph, kinds: CallKinds, windows: Collection[str], unseen: Collection[int]
+) -> dict[int, Call]:
     """Return the calls whose results other parts compute for themselves, by the results.
 
-    Loops look through the windows in `steady` as they look through views.
+    Loops look through `windows` as they look through views, except those in `unseen`.
     """
+    copied = frozenset(windows).difference(GATHERS)
     stored = {value.number for value in graph.results}
     for call in graph.calls:
-        if not _is_fusible(call, takes) and not is_view(call) and not is_constant(call):
+        if not kinds.is_fusible(call) and not is_view(call) and not is_constant(call):
             stored.update(value.number for value in call.reads)
     found: dict[int, Call] = {}
     costs: dict[int, tuple[int, frozenset[int]]] = {}
     for call in graph.calls:
-        is_window = call.primitive.name in steady and call.primitive.name not in GATHERS
-        cost = (0, frozenset({call.reads[0].number})) if is_window else _cost(call, takes, costs)
+        if unseen and any([value.number in unseen for value in call.results]):
+            continue
+        is_window = call.primitive.name in copied
+        cost = (0, frozenset({call.reads[0].number})) if is_window else _cost(call, kinds, costs)
         if cost is None:
             continue
         for value in call.results:
@@ -184,12 +248,12 @@ def _computed_again(graph: Graph, takes: Takes, steady: Collection[str]) -> dict
 
 
 def _cost(
-    call: Call, takes: Takes, costs: Mapping[int, tuple[int, frozenset[int]]]
+    call: Call, kinds: CallKinds, costs: Mapping[int, tuple[int, frozenset[int]]]
 ) -> tuple[int, frozenset[int]] | None:
     """Return the weight of computing a call again and the values to read; None if it is dear."""
     if is_constant(call):
         return 0, frozenset()
-    weight = 0 if is_view(call) else weight_of(call) if _is_fusible(call, takes) else None
+    weight = 0 if is_view(call) else weight_of(call) if kinds.is_fusible(call) else None
     if weight is None or weight >= HEAVY:
         return None
     read: frozenset[int] = frozenset()
@@ -202,21 +266,28 @@ def _cost(
 class _Copies:
     """The copies of calls of other parts in one part."""
 
-    def __init__(self, again: Mapping[int, Call], made: set[int], numbers: Iterator[int]) -> None:
-        self._again, self._made, self._numbers = again, made, numbers
+    def __init__(
+        self,
+        again: Mapping[int, Call],
+        made: set[int],
+        numbers: Iterator[int],
+        kinds: CallKinds,
+    ) -> None:
+        self._again, self._made, self._numbers, self._kinds = again, made, numbers, kinds
         self._copies: dict[int, Value] = {}
         self._calls: list[Call] = []
+        self.originals: dict[int, int] = {}
+        """The numbers of the values of which there are copies, by the numbers of these."""
 
-    def of(self, calls: Sequence[Call], takes: Takes) -> Iterator[Call]:
+    def of(self, calls: Sequence[Call]) -> Iterator[Call]:
         """Yield the copies, and the calls, of which those that may be fused read the copies."""
-        changed = [self._reading(call) if _is_fusible(call, takes) else call for call in calls]
+        changed = [self._reading(call) if self._kinds.is_fusible(call) else call for call in calls]
         yield from self._calls
         yield from changed
 
     def _reading(self, call: Call) -> Call:
-        return call.with_values(
-            tuple([self._copy(x) if isinstance(x, Value) else x for x in call.operands])
-        )
+        operands = tuple([self._copy(x) if isinstance(x, Value) else x for x in call.operands])
+        return self._kinds.noted(call, call.with_values(operands))
 
     def _copy(self, value: Value) -> Value:
         """Return the copy of a value that the part computes for itself, or else the value."""
@@ -227,8 +298,9 @@ class _Copies:
         # The costs are small, so the recursion is not deep.
         operands = call.operands if is_constant(call) else self._reading(call).operands
         copies = tuple([replace(made, number=next(self._numbers)) for made in call.results])
-        self._calls.append(call.with_values(operands, copies))
+        self._calls.append(self._kinds.noted(call, call.with_values(operands, copies)))
         self._copies.update({v.number: copy for v, copy in zip(call.results, copies)})
+        self.originals.update({copy.number: v.number for v, copy in zip(call.results, copies)})
         return self._copies[value.number]
 
 
@@ -247,19 +319,26 @@ def _last_parts(graph: Graph, parts: Sequence[Sequence[Call]]) -> dict[int, int]
 class _Part:
     """Consecutive calls, and the values among their results that later parts need."""
 
-    def __init__(self, calls: Sequence[Call], outputs: Sequence[Value]) -> None:
-        self.calls, self._outputs = tuple(calls), tuple(outputs)
+    def __init__(
+        self, calls: Sequence[Call], outputs: Sequence[Value], originals: Mapping[int, int]
+    ) -> None:
+        self.calls, self._outputs, self._originals = tuple(calls), tuple(outputs), originals
         appearing = {v.number: v for call in calls for v in (*call.reads, *call.results)}
         self.values = [*appearing.values()]
         """All values in the order in which they appear."""
         self._places = {number: place for place, number in enumerate(appearing)}
 
-    def key(self, takes: Takes, steady: Collection[str]) -> Any:
-        """Return what fusion depends on: equal parts have equal keys."""
+    def key(self, kinds: CallKinds, windows: Collection[str], unseen: Collection[int]) -> Any:
+        """Return what fusion depends on: equal parts have equal keys.
+
+        The params of `windows` matter, except those of calls with results in `unseen`.
+        """
         regions: dict[int, int] = {0: 0}
         calls = []
         for call in self.calls:
-            kind = _kind(call, takes, self.place_of, steady)
+            is_unseen = bool(unseen) and any([v.number in unseen for v in call.results])
+            seen = () if is_unseen else windows
+            kind = (kinds.of(call, self.place_of, seen), is_unseen)
             made = tuple([self.place_of(value) for value in call.results])
             calls.append((kind, made, regions.setdefault(call.region, len(regions))))
         return (
@@ -267,6 +346,11 @@ class _Part:
             tuple([self.place_of(value) for value in self._outputs]),
             tuple([_shape_and_dtype(value) for value in self.values]),
         )
+
+    def original(self, place: int) -> int:
+        """Return the number of the first result of a call, or that of which it is a copy."""
+        number = self.calls[place].results[0].number
+        return self._originals.get(number, number)
 
     def place_of(self, value: Value) -> int:
         return self._places[value.number]
@@ -333,38 +417,5 @@ class _Form:
                 )  # fmt: skip
 
 
-def _is_fusible(call: Call, takes: Takes) -> bool:
-    """Whether a call may become part of a loop, and reads elements."""
-    is_known = call.primitive.by_element or is_combining(call)
-    return is_known and not is_constant(call) and takes(call)
-
-
-def _kind(
-    call: Call, takes: Takes, describe: Callable[[Value], Any], steady: Collection[str]
-) -> Any:
-    """Return what fusion sees of a call; `describe` tells of its operands.
-
-    The params of calls that cannot be part of a loop do not matter, except for the windows in
-    `steady`, through which loops look.
-    """
-    operands = tuple([
-        describe(operand) if isinstance(operand, Value) else exact_key(operand)
-        for operand in call.operands
-    ])  # fmt: skip
-    is_taken = takes(call)
-    matters = is_taken and (call.primitive.by_element or is_combining(call) or is_constant(call))
-    params = _params(call) if matters or call.primitive.name in steady else None
-    return call.primitive.name, call.array_type, is_taken, is_view(call), params, operands
-
-
-def _params(call: Call) -> Any:
-    key = tuple([(name, exact_key(value)) for name, value in call.params.items()])
-    try:
-        hash(key)
-    except TypeError:
-        return id(call)  # equal to no other call's
-    return key
-
-
 def _shape_and_dtype(value: Value) -> Any:
-    return value.shape, value.dtype.str, value.device
+    return value.shape, value.dtype, value.device

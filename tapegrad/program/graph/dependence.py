@@ -7,7 +7,7 @@ on the previous one, so that effects keep their order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -29,7 +29,7 @@ def direct_needs(calls: Sequence[Any]) -> list[list[int]]:
     needs: list[list[int]] = []
     last = -1
     for place, call in enumerate(calls):
-        needed = [makers[value.number] for value in call.reads if value.number in makers]
+        needed = [p for value in call.reads if (p := makers.get(value.number)) is not None]
         if call.effects:
             if last >= 0:
                 needed.append(last)
@@ -39,16 +39,26 @@ def direct_needs(calls: Sequence[Any]) -> list[list[int]]:
 
 
 class Dependence:
-    """The transitive dependences of each call, itself included."""
+    """The transitive dependences of calls, each itself included, on each other.
 
-    def __init__(self, calls: Sequence[Call]) -> None:
-        """Take calls in topological order."""
-        self.needs: list[int] = []
+    A set of calls has a bit for each call that is asked about, so that few of them cost little.
+    """
+
+    def __init__(self, calls: Sequence[Call], places: Collection[int] | None = None) -> None:
+        """Take calls in topological order, and the places of those to ask about, by default all."""
+        asked = range(len(calls)) if places is None else places
+        self._bits = {place: 1 << k for k, place in enumerate(asked)}
+        masks: list[int] = []
         for place, direct in enumerate(direct_needs(calls)):
-            mask = 1 << place
+            mask = self._bits.get(place, 0)
             for other in direct:
-                mask |= self.needs[other]
-            self.needs.append(mask)
+                mask |= masks[other]
+            masks.append(mask)
+        self.needs = {place: masks[place] for place in self._bits}
+
+    def set_of(self, places: Iterable[int]) -> int:
+        """Return the set of the calls at some places."""
+        return sum([self._bits[place] for place in places])
 
     def between(self, place: int, others: int) -> bool:
         """Return whether the call at `place` depends on any of the set `others`."""
@@ -56,11 +66,10 @@ class Dependence:
 
     def join(self, places: Sequence[int]) -> None:
         """Merge independent calls, which from now on have common dependences."""
-        members, together = 0, 0
+        members, together = self.set_of(places), 0
         for place in places:
-            members |= 1 << place
             together |= self.needs[place]
-        for place, mask in enumerate(self.needs):
+        for place, mask in self.needs.items():
             if mask & members:
                 self.needs[place] = mask | together
 
@@ -77,14 +86,14 @@ def independent(places: Sequence[int], dependence: Dependence) -> list[list[int]
             levels.append([])
             masks.append(0)
         levels[level].append(place)
-        masks[level] |= 1 << place
+        masks[level] |= dependence.set_of([place])
     return levels
 
 
 def wait_for_each_other(group: Sequence[int], dependence: Dependence) -> bool:
     """Whether, after earlier merges, one of these calls depends on another."""
-    members = sum(1 << place for place in group)
-    return any(dependence.between(place, members & ~(1 << place)) for place in group)
+    members = dependence.set_of(group)
+    return any(dependence.between(p, members & ~dependence.set_of([p])) for p in group)
 
 
 def in_order(calls: Sequence[Any], first: Sequence[int] = ()) -> tuple[Any, ...]:
@@ -126,8 +135,9 @@ def use_counts(graph: Graph) -> Counter[int]:
 
 def unused_numbers(graph: Graph) -> Iterator[int]:
     """Yield numbers for new values."""
+    # What calls read is an input, a variable, a constant or a result.
     given = [*graph.inputs, *graph.variables.values(), *graph.results]
     numbers = [value.number for value in given]
     numbers += graph.constants
-    numbers += [value.number for call in graph.calls for value in (*call.reads, *call.results)]
+    numbers += [value.number for call in graph.calls for value in call.results]
     return count(max(numbers, default=0) + 1)

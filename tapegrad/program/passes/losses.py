@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.ops.nn.cross_entropy import (
@@ -49,62 +49,66 @@ def with_losses_and_gradients(graph: Graph) -> Graph:
     if not any(call.primitive in _FORMS for call in graph.calls):
         return graph
     graph = with_early_constants(graph)
-    done: set[int] = set()
-    while True:
-        pair = _next_pair(graph, done)
-        if pair is None:
-            return graph
-        graph = _joined(graph, *pair)
+    pairs = _pairs(graph)
+    if not pairs:
+        return graph
+    joined = {place: _joined(graph, place, gradient) for place, gradient in pairs}
+    gone = {gradient for _, gradient in pairs}
+    calls = [joined.get(k, call) for k, call in enumerate(graph.calls) if k not in gone]
+    return replace(graph, calls=in_order(calls))
 
 
-def _next_pair(graph: Graph, done: set[int]) -> tuple[int, int] | None:
-    """The positions of a loss and its gradient that can be fused, or None.
-
-    `done` are the losses, by the number of their result, that were examined before.
-    """
+def _pairs(graph: Graph) -> list[tuple[int, int]]:
+    """Return the positions of losses, and of their gradients, that can be fused."""
     uses, makers = use_counts(graph), makers_of(graph.calls)
-    dependence: Dependence | None = None
+    gradients = _gradients(graph.calls)
+    candidates: dict[int, tuple[int, int | None]] = {}
+    """The gradients of losses and the calls that make their cotangents, by the losses."""
     for place, loss in enumerate(graph.calls):
-        if loss.primitive not in _FORMS or loss.results[0].number in done:
-            continue
-        done.add(loss.results[0].number)
-        gradient = _gradient_of(loss, graph.calls)
-        if gradient is None or uses[loss.results[1].number] != 1:
-            continue
-        maker = makers.get(graph.calls[gradient].reads[0].number)
-        if maker is not None:
-            dependence = dependence or Dependence(graph.calls)
-            if dependence.between(maker, 1 << place):
-                continue
-        return place, gradient
-    return None
+        if loss.primitive in _FORMS and uses[loss.results[1].number] == 1:
+            gradient = gradients.get(_gradient_key(loss))
+            if gradient is not None:
+                maker = makers.get(graph.calls[gradient].reads[0].number)
+                candidates[place] = gradient, maker
+    asked = {place for found in candidates.items() for place in (found[0], *found[1])}
+    dependence = Dependence(graph.calls, [place for place in asked if place is not None])
+    pairs = []
+    for place, (gradient, maker) in candidates.items():
+        if maker is None or not dependence.between(maker, dependence.set_of([place])):
+            dependence.join((place, gradient))
+            pairs.append((place, gradient))
+    return pairs
 
 
-def _gradient_of(loss: Call, calls: Sequence[Call]) -> int | None:
-    """The position of the gradient call of a loss, or None."""
+def _gradients(calls: Sequence[Call]) -> dict[Any, int]:
+    """Return the positions of the gradients of losses, by what they read beside the cotangent."""
+    wanted = {form.gradient for form in _FORMS.values()}
+    found: dict[Any, int] = {}
+    for place, call in enumerate(calls):
+        if call.primitive in wanted and isinstance(call.operands[0], Value):
+            key = (call.primitive, *[_number(operand) for operand in call.operands[1:]])
+            found.setdefault(key, place)
+    return found
+
+
+def _gradient_key(loss: Call) -> Any:
+    """Return the key of the gradient of a loss in `_gradients`."""
     form = _FORMS[loss.primitive]
     named = {"x": loss.operands[0], "labels": loss.operands[1], "kept": loss.results[1]}
-    wanted = [_number(named[name]) for name in form.reads]
-    for place, call in enumerate(calls):
-        if call.primitive is not form.gradient or not isinstance(call.operands[0], Value):
-            continue
-        if [_number(operand) for operand in call.operands[1:]] == wanted:
-            return place
-    return None
+    return (form.gradient, *[_number(named[name]) for name in form.reads])
 
 
 def _number(operand: object) -> int | None:
     return operand.number if isinstance(operand, Value) else None
 
 
-def _joined(graph: Graph, place: int, gradient: int) -> Graph:
+def _joined(graph: Graph, place: int, gradient: int) -> Call:
+    """Return the call that computes a loss and its gradient."""
     loss, other = graph.calls[place], graph.calls[gradient]
-    both = Call(
+    return Call(
         _FORMS[loss.primitive].both,
         (*loss.operands, other.operands[0]),
         {},
         (loss.results[0], other.results[0]),
         loss.array_type,
     )
-    calls = [both if call is loss else call for call in graph.calls if call is not other]
-    return replace(graph, calls=in_order(calls))

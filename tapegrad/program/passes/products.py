@@ -107,7 +107,8 @@ def _groups(graph: Graph, shared: int) -> Iterator[list[int]]:
             if call.results[0].number not in results:
                 families.setdefault(key, []).append(place)
     large = [places for places in families.values() if len(places) >= FEWEST]
-    dependence = Dependence(graph.calls) if large else None
+    several = [place for places in large for place in places]
+    dependence = Dependence(graph.calls, several) if large else None
     for places in large:
         assert dependence is not None
         for group in independent(places, dependence):

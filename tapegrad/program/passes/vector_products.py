@@ -65,7 +65,8 @@ def _groups(graph: Graph) -> Iterator[list[int]]:
                 key = (matrix.number, call.params["transpose"], call.array_type)
                 families.setdefault(key, []).append(place)
     several = [places for places in families.values() if len(places) > 1]
-    dependence = Dependence(graph.calls) if several else None
+    asked = [place for places in several for place in places]
+    dependence = Dependence(graph.calls, asked) if several else None
     for places in several:
         assert dependence is not None
         for level in independent(places, dependence):
