@@ -171,8 +171,8 @@ def host_window(window: Any, length: int, periodic: bool = True) -> Host:
         ) from None
     if length == 1:
         return np.ones(1)
-    values: Host = shape(length + 1 if periodic else length, *parameters)
-    return values[:length]
+    samples: Host = shape(length + 1 if periodic else length, *parameters)
+    return samples[:length]
 
 
 def _named(name: Any, periodic: bool) -> tuple[Shape | None, bool]:
