@@ -181,8 +181,8 @@ def real_transform(value: Any, s: Any, axes: Any, norm: Any, name: str, default:
     x = as_real(value, name)
     found, lengths = _plan(x, s, axes, name, default)
     if _repeats(found):
-        *turns, (last, n) = _turns(x, found, lengths)
-        x = real_fourier_p(resized(x, last, n), axis=last, norm=_norm(norm))
+        *turns, (last, size) = _turns(x, found, lengths)
+        x = real_fourier_p(resized(x, last, size), axis=last, norm=_norm(norm))
         return _in_turn(x, turns[::-1], False, norm)
     for axis, n in zip(found, lengths):
         x = x if n is None else resized(x, axis, n)
@@ -202,7 +202,8 @@ def inverse_real_transform(
     n = 2 * (x.shape[last] - 1) if lengths[-1] is None else lengths[-1]
     others = found[:-1]
     if _repeats(found):
-        x, others = _in_turn(x, _turns(x, others, lengths[:-1]), True, norm), ()
+        x = _in_turn(x, _turns(x, others, lengths[:-1]), True, norm)
+        others = found[:0]
     for axis, length in zip(others, lengths):
         x = x if length is None else resized(x, axis, length)
     if others:
