@@ -89,6 +89,10 @@ np.minimum.reduce(np.asarray(5.0), axis=-1)
 np.geomspace(-3.0, 3.0, 4)
 np.geomspace(1.0, math.inf, 3)
 np.geomspace([1.0, 2.0], 8.0, 1, axis=1)
+np.linalg.cond(m, 2)
+np.linalg.cond(m, -2)
+np.linalg.cond(m, -1)
+np.linalg.vector_norm(x, ord=None, axis=1)
 np.linalg.cond(x[:, :3] * 0.0)
 np.linalg.cond(np.stack([np.ones((2, 2)), np.eye(2)]), 1)
 np.linalg.cond(np.ones((2, 2)), -math.inf)
@@ -398,6 +402,7 @@ def test_limits_of_bfloat16_have_its_eight_bits():
 @pytest.mark.parametrize("kinds", [(np.int8, np.float32), (np.dtype("int64"), np.float16)])
 def test_numpys_dtypes_are_promoted_and_compared_as_in_numpy(kinds):
     assert tnp.result_type(*kinds) == np.result_type(*kinds)
+    assert tnp.result_type(kinds[0], 1.5) == np.result_type(kinds[0], 1.5)
     assert tnp.can_cast(*kinds) == np.can_cast(*kinds)
     assert tnp.can_cast(*reversed(kinds)) == np.can_cast(*reversed(kinds))
 

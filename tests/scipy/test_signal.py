@@ -141,6 +141,18 @@ def test_states_of_filters_are_differentiable():
     check(lambda b, a, x, zi: signal.lfilter(b, a, x, zi=zi)[1], values, list(values))
 
 
+def test_a_filter_of_nothing_keeps_its_state():
+    y, state = signal.lfilter([1.0], [1.0, 0.5], np.zeros((2, 0)), zi=[[3.0]])
+
+    assert y.shape == signal.lfilter([1.0], [1.0, 0.5], np.zeros((2, 0))).shape == (2, 0)
+    assert state.tolist() == [[3.0], [3.0]]
+
+
+def test_a_number_is_no_sequence_to_correlate_with():
+    with pytest.raises(tf.errors.ShapeError, match="correlate needs two non-empty arrays"):
+        signal.correlate(1.0, LONG)
+
+
 @pytest.mark.parametrize("zi", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0])
 def test_a_state_of_another_length_is_refused(zi):
     with pytest.raises(tf.errors.ShapeError, match="lfilter needs 2 entries of zi"):
