@@ -24,6 +24,8 @@ from tapegrad.program.record.signature import TensorSpec as TensorSpec
 from tapegrad.program.record.signature import TypeSpec as TypeSpec
 from tapegrad.autodiff.arguments import UnconnectedGradients as UnconnectedGradients
 from tapegrad.core.values.variable import Variable as Variable
+from tapegrad.distribute.variable_kinds import VariableAggregation as VariableAggregation
+from tapegrad.distribute.variable_kinds import VariableSynchronization as VariableSynchronization
 def abs(x: Any, name: builtins.str | None = ...) -> Tensor:
     r"""Return the absolute value; the gradient at 0 is 0, also for complex numbers.
     """

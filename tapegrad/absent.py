@@ -50,8 +50,6 @@ ABSENT = {
     "OptionalSpec": "Use None for a value that is missing.",
     "RegisterGradient": "Use tapegrad.custom_gradient.",
     "Session": _SESSIONS,
-    "VariableAggregation": _PROCESSES,
-    "VariableSynchronization": _PROCESSES,
     "distribute.ParameterServerStrategy": _PROCESSES,
     "distribute.TPUStrategy": _PROCESSES,
     "distribute.coordinator": _PROCESSES,

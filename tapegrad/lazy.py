@@ -132,6 +132,7 @@ FUNCTIONS_IN = {
     "program.record.signature": "TensorSpec",
     "ragged": "RaggedTensor",
     "sparse": "SparseTensor",
+    "distribute.variable_kinds": "VariableAggregation VariableSynchronization",
     "type_specs": "RaggedTensorSpec SparseTensorSpec TypeSpec type_spec_from_value",
 }
 

@@ -7,10 +7,21 @@ import sys
 from typing import Any
 
 from tapegrad.absent import absence
+from tapegrad.compat.dimensions import dimension_at_index, dimension_value
 from tapegrad.compat.texts import as_bytes, as_str_any, as_text, as_text as as_str
 from tapegrad.core.checked_calls import check_calls as _check_calls
 
-__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "autograd", "horovod", "v1"]
+__all__ = [
+    "as_bytes",
+    "as_str",
+    "as_str_any",
+    "as_text",
+    "autograd",
+    "dimension_at_index",
+    "dimension_value",
+    "horovod",
+    "v1",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from tapegrad.core.observed import Observed
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.naming import snake_case
-from tapegrad.keras.registry import get_registered_object
+from tapegrad.keras.registry import get_registered_name, get_registered_object
 
 Kind = TypeVar("Kind")
 keeps_objects: ContextVar[bool] = ContextVar("keeps_objects", default=False)
@@ -168,11 +168,18 @@ def computing(
 
 
 def described(value: Any) -> dict[str, Any]:
-    """Return the class name and the configuration of an object."""
+    """Return the class name, or the name in the registry, and the configuration of an object."""
     if keeps_objects.get():
         kept: dict[str, Any] = value  # under keeping_objects(), callers expect the object
         return kept
-    return {"class_name": type(value).__name__, "config": value.get_config()}
+    return {"class_name": get_registered_name(type(value)), "config": value.get_config()}
+
+
+def described_or_named(value: Any) -> Any:
+    """Return the description of an object, the name of a function, or None for None."""
+    if value is None:
+        return None
+    return get_registered_name(value) if isinstance(value, FunctionType) else described(value)
 
 
 def plain(value: Any) -> Any:
@@ -275,6 +282,9 @@ class Table(Mapping[str, Any]):
 
     def _named(self, name: str) -> Any:
         found = get_registered_object(name) or self._known.get(_key(name))
+        if found is None and ">" in name:  # registered under another package, or custom_objects
+            alone = name.rpartition(">")[2]
+            found = get_registered_object(alone) or self._known.get(_key(alone))
         if found is None:
             by_key = {_key(known): known for known in self._entries}
             close = get_close_matches(_key(name), list(by_key), 1, 0.5)

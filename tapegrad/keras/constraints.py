@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.configured import Configured, Table, described
+from tapegrad.keras.configured import Configured, Table, described_or_named
 from tapegrad.ops.elementwise.activations import relu
 from tapegrad.ops.elementwise.selection import clip
 from tapegrad.ops.reduction.squares import euclidean_norm
@@ -140,13 +140,13 @@ def get(identifier: Any) -> Any:
     return CONSTRAINTS.get(identifier)
 
 
-def serialize(constraint: Constraint) -> dict[str, Any]:
-    """Return the class name and configuration of a constraint.
+def serialize(constraint: Any) -> Any:
+    """Return the class name and configuration of a constraint, the name of a function, or None.
 
     >>> serialize(UnitNorm(axis=1))
     {'class_name': 'UnitNorm', 'config': {'axis': 1}}
     """
-    return described(constraint)
+    return described_or_named(constraint)
 
 
 def deserialize(

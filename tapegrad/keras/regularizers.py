@@ -11,7 +11,7 @@ from typing import Any
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras.configured import Configured, Table, described
+from tapegrad.keras.configured import Configured, Table, described_or_named
 from tapegrad.ops.creation import zeros_for
 from tapegrad.ops.elementwise.magnitude import abs as absolute
 from tapegrad.ops.linalg.norms import l2_normalize
@@ -146,13 +146,13 @@ def get(identifier: Any) -> Any:
     return REGULARIZERS.get(identifier)
 
 
-def serialize(regularizer: Regularizer) -> dict[str, Any]:
-    """Return the class name and configuration of a regularizer.
+def serialize(regularizer: Any) -> Any:
+    """Return the class name and configuration of a regularizer, the name of a function, or None.
 
     >>> serialize(L1(0.5))
     {'class_name': 'L1', 'config': {'l1': 0.5}}
     """
-    return described(regularizer)
+    return described_or_named(regularizer)
 
 
 def deserialize(

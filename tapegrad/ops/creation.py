@@ -22,12 +22,13 @@ from tapegrad.core.values.convert import (
 )
 from tapegrad.core.values.dtypes import as_dtype, is_text_type, numpy_dtype
 from tapegrad.core.values.sizes import for_shape
-from tapegrad.core.values.strings import string_tensor, text_or_raise, to_any_tensor
+from tapegrad.core.values.strings import is_text, string_tensor, text_or_raise, to_any_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise import arithmetic
+from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.kinds import require_integers
 from tapegrad.ops.shape.primitives import broadcast_p, reshape_p
 
@@ -372,7 +373,7 @@ def one_hot(
 ) -> Any:
     """Return, for each index, `depth` numbers: `on_value` at the index, `off_value` elsewhere.
 
-    An index out of range gives `off_value` only. The function has no derivative.
+    An index out of range gives `off_value` only; both may be text. The function has no derivative.
 
     >>> one_hot([1, 0], 2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
@@ -386,6 +387,9 @@ def one_hot(
             f"one_hot needs an axis between -1 and {rank} for indices of {rank} dimensions. "
             f"Got {axis}."
         )
+    if is_text(on_value) or is_text(off_value):
+        hits = one_hot(x, depth, True, False, axis, "bool")
+        return where(hits, *map(to_any_tensor, (on_value or "", off_value or "")))
     on = 1 if on_value is None else to_host_array(_to_numpy(on_value))
     off = 0 if off_value is None else to_host_array(_to_numpy(off_value))
     given = next((value.dtype for value in (on, off) if hasattr(value, "dtype")), "float32")

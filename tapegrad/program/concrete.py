@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class ConcreteFunction:
     """Calls a function with tensors of known shapes and dtypes; Python arguments are fixed.
 
-    Calls take the tensors alone, in order or by name, and must match the signature.
+    Calls take the tensors alone, in order or by name, and must match the signature. Python
+    arguments may be passed by name as well, with the same values.
 
     >>> import tapegrad
     >>> square = tapegrad.function(lambda x, times: times * x * x)
@@ -65,6 +66,8 @@ class ConcreteFunction:
         names = [name for name, value in fixed.items() if _has_tensors(value)]
         if len(args) == len(fixed) != len(names):  # with the fixed arguments in their places
             args = tuple(x for x, name in zip(args, fixed) if name in names)
+        # Arguments that were recorded as constants may be passed again, if they are the same.
+        kwargs = {name: x for name, x in kwargs.items() if not _is_recorded(fixed, name, x)}
         found = dict(zip(names, args)) | dict(kwargs)
         if len(args) + len(kwargs) != len(names) or set(found) != set(names):
             raise ArgumentTypeError(
@@ -249,6 +252,16 @@ def _specs_in(structure: Any) -> list[TensorSpec]:
 def _has_tensors(value: Any) -> bool:
     kinds = TensorSpec | Tensor | Variable | StringTensor
     return any(isinstance(leaf, kinds) for leaf in nest.flatten(value))
+
+
+def _is_recorded(fixed: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether a Python argument has the value with which the function was recorded."""
+    known = fixed.get(name, _MISSING)
+    return type(value) is type(known) and isinstance(value, _CONSTANTS) and value == known
+
+
+_MISSING = object()
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def _spec_of(value: Any) -> Any:

@@ -73,3 +73,20 @@ def test_several_devices_are_refused() -> None:
         tf.distribute.get_strategy().reduce("MAX", 1.0)
     with pytest.raises(AttributeError, match="one process per GPU"):
         tf.distribute.ParameterServerStrategy  # noqa: B018
+
+
+def test_variables_take_the_words_for_replicas() -> None:
+    step = tf.Variable(
+        1.0,
+        trainable=False,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+    assert float(step.assign_add(2.0)) == 3.0
+    assert [one.name for one in tf.VariableAggregation] == [
+        "NONE", "SUM", "MEAN", "ONLY_FIRST_REPLICA",
+    ]  # fmt: skip
+    assert (tf.compat.dimension_value(step.shape.rank), tf.compat.dimension_value(None)) == (
+        0,
+        None,
+    )

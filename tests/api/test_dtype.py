@@ -433,3 +433,13 @@ def test_tensors_have_the_byte_order_of_the_machine(made):
     assert x.numpy().tolist() == [1.0, 2.0, 3.0]
     assert x.numpy().dtype.isnative
     assert x.dtype == "float32"
+
+
+def test_dtypes_answer_what_programs_ask() -> None:
+    for one in (tf.float32, tf.int8, tf.bool, tf.complex64):
+        assert one.base_dtype is one
+        assert one.is_compatible_with(one.name)
+        assert one.is_unsigned is (np.dtype(one.name).kind == "u")
+    assert tf.uint16.is_unsigned
+    assert tf.string.base_dtype.is_compatible_with("string")
+    assert not tf.float32.is_compatible_with(tf.float64)

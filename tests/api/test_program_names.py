@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pstats
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,3 +175,18 @@ def test_devices_of_tensors_answer_to_tensorflows_form() -> None:
         assert "GPU" not in name
         assert not name.endswith("GPU:0")
     assert x.device.tensorflow == "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def test_concrete_functions_take_their_constants_by_name() -> None:
+    @tf.function
+    def scaled(x: Any, power: int = 2, *, factor: float = 0.5, name: str = "scaled") -> Any:
+        return factor * x**power
+
+    cube = scaled.get_concrete_function(tf.TensorSpec([None], tf.float32), 3)
+    x = tf.constant([2.0, 4.0])
+    assert cube(x, power=3, factor=0.5, name="scaled").tolist() == [4.0, 32.0]
+    assert cube(x=x, factor=0.5).tolist() == [4.0, 32.0]
+    with pytest.raises(TypeError, match="takes the tensors x"):
+        cube(x, power=2)
+    with pytest.raises(TypeError, match="takes the tensors x"):
+        cube(x, size=3)

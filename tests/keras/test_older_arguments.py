@@ -229,3 +229,9 @@ def test_constants_take_the_shape_of_weights() -> None:
     np.testing.assert_allclose(
         layer(x), (x[0, :, :, 0] * value).sum().reshape(1, 1, 1, 1), rtol=1e-5
     )
+
+
+def test_activations_are_found_in_the_module_of_keras_2() -> None:
+    from tapegrad.keras.layers.advanced_activations import LeakyReLU, PReLU
+
+    assert (LeakyReLU, PReLU) == (layers.LeakyReLU, layers.PReLU)

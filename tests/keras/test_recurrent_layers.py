@@ -418,3 +418,20 @@ def lstm_of(*inputs: Any, **options: Any) -> Any:
 def test_what_recurrent_layers_cannot_take_is_explained(do: Any, words: str) -> None:
     with pytest.raises((ShapeError, ArgumentError, ArgumentTypeError), match=words):
         do()
+
+
+def test_cells_of_keras_2_are_told_the_dtype_of_their_state() -> None:
+    class Sums(Layer):
+        state_size = output_size = 3
+
+        def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+            return tf.ones([batch_size, 3], dtype)
+
+        def call(self, x, states):
+            total = states[0] + x
+            return total, [total]
+
+    x = np.arange(12.0).reshape(2, 2, 3)
+    found = RNN(Sums(dtype="float64"), dtype="float64")(x)
+    assert found.dtype == tf.float64
+    np.testing.assert_allclose(found, 1 + x.sum(1))

@@ -112,6 +112,23 @@ def stencil(steps: int) -> tuple[Callable[..., Any], list[Any]]:
     return step, [tf.constant(values(16, 16))]
 
 
+def language_model(steps: int) -> tuple[Callable[..., Any], list[Any]]:
+    """Steps with a loss each, whose gradients read what the losses keep."""
+    weights = [tf.Variable(values(5, 3)), tf.Variable(values(3, 3)), tf.Variable(values(3, 5))]
+
+    def step(tokens: Any) -> Any:
+        with tf.GradientTape() as tape:
+            state, loss = tf.zeros([2, 3]), tf.constant(0.0)
+            for k in range(steps):
+                state = tf.tanh(tf.gather(weights[0], tokens[k]) + state @ weights[1])
+                logits = state @ weights[2]
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tokens[k + 1], logits)
+                loss += tf.reduce_mean(losses)
+        return loss, tape.gradient(loss, weights)
+
+    return step, [tf.constant(np.arange(2 * steps + 2).reshape(-1, 2) % 5)]
+
+
 @pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize(
     ("shape", "sizes"),
@@ -120,6 +137,7 @@ def stencil(steps: int) -> tuple[Callable[..., Any], list[Any]]:
         (markov_chain, (15, 30, 45)),
         (filtered_series, (16, 32, 48)),
         (stencil, (12, 24, 36)),
+        (language_model, (12, 24, 36)),
     ],
 )
 def test_each_further_round_takes_as_much_work_as_the_rounds_before(

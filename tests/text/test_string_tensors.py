@@ -265,3 +265,10 @@ def test_texts_are_padded_filled_and_replaced():
     assert changed.tolist() == [[b"a", b"c"]]
     with pytest.raises(ArgumentTypeError, match="filled with the number 1"):
         tf.ones_like(words)
+
+
+def test_one_hot_rows_of_text() -> None:
+    found = tf.one_hot([[0, 3], [2, -1]], 3, on_value="yes", off_value="no")
+    expected = np.where(np.eye(4)[:, :3][[[0, 3], [2, 3]]] > 0, b"yes", b"no")
+    assert found.numpy().tolist() == expected.tolist()
+    assert tf.one_hot([1], 2, on_value="x", axis=0).numpy().tolist() == [[b""], [b"x"]]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad.core.trace.loop import Loop
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import loaded, name_of, register, storage, stored
-from tapegrad_numpy.loops.formulas import FAR_CALL, for_all_arguments, formula
+from tapegrad_numpy.loops.formulas import FAR_CALL, Formula, for_all_arguments, formula
 from tapegrad_numpy.loops.gathers import Gathers
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
@@ -76,13 +77,28 @@ class Writer:
         self.windows = Windows(loop, self.space, self._table)
         self.gathers = Gathers(loop, self.space, self.number)
         self.levels = [self._level(moves) for moves in self.gathers.moves]
-        expressions = [output.expression for output in (*loop.stages, *loop.outputs)]
-        levels = [*self.levels, *(1 for _ in loop.stages)]
-        self.formula = formula(expressions, [f"x{i}" for i in range(len(levels))], levels)
-        self.functions = set(self.formula.functions)
         self.packed = self._packed()
         """Inputs with gaps between their elements that each task first copies without gaps."""
-        self.careful = any(FAR_CALL.search(line) for line in self.formula.per_element)
+
+    # Forms that do not fit a loop are left before these are needed.
+
+    @cached_property
+    def formula(self) -> Formula:
+        """The statements of the expressions."""
+        outputs = (*self.loop.stages, *self.loop.outputs)
+        levels = [*self.levels, *(1 for _ in self.loop.stages)]
+        names = [f"x{i}" for i in range(len(levels))]
+        return formula([output.expression for output in outputs], names, levels)
+
+    @cached_property
+    def functions(self) -> set[str]:
+        """The names of the functions that are called."""
+        return set(self.formula.functions)
+
+    @cached_property
+    def careful(self) -> bool:
+        """Whether a function far from the usual arguments is called for elements."""
+        return any(FAR_CALL.search(line) for line in self.formula.per_element)
 
     @staticmethod
     def _level(moves: Sequence[bool]) -> int:

@@ -75,6 +75,15 @@ class DType:
         return self.kind == "b"
 
     @property
+    def is_unsigned(self) -> bool:
+        return self.kind == "u"
+
+    @property
+    def base_dtype(self) -> DType:
+        """The type itself: there are no references to values."""
+        return self
+
+    @property
     def real_dtype(self) -> DType:
         """The type of the real part: float32 for complex64."""
         return as_dtype(np.empty(0, self.dtype).real.dtype)
@@ -99,6 +108,14 @@ class DType:
         if self.name == "bfloat16":
             return _ml_dtypes().finfo(self.dtype)
         return np.iinfo(self.dtype) if self.is_integer else np.finfo(self.dtype)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether values of the other type can be used in place of values of this one.
+
+        >>> float32.is_compatible_with("float32"), float32.is_compatible_with(float64)
+        (True, False)
+        """
+        return self == as_dtype(other)
 
     def __call__(self, value: Any = 0) -> Any:
         """Return a value as a tensor of this dtype, e.g. `float32(3)`."""

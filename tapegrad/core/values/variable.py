@@ -92,6 +92,9 @@ class Variable(HasArray):
         dtype: Any = None,
         constraint: Callable[[Tensor], Any] | None = None,
         shape: Any = None,
+        validate_shape: bool = True,
+        synchronization: Any = None,
+        aggregation: Any = None,
     ) -> None:
         if initial_value is None:
             raise ArgumentError("A Variable needs an initial_value. Got None.")

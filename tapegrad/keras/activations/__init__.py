@@ -33,6 +33,7 @@ from tapegrad.keras.activations.smooth import (
     tanh,
 )
 from tapegrad.keras.configured import Configured, Table, described, in_small_letters
+from tapegrad.keras.registry import get_registered_name
 from tapegrad.ops.elementwise.activations import (
     glu,
     hard_shrink,
@@ -70,7 +71,7 @@ def serialize(activation: Any) -> str | dict[str, Any]:
             f"An activation is serialized by its name, but this one has none: {activation!r}. "
             "Define it with `def`."
         )
-    return str(name)
+    return get_registered_name(activation)
 
 
 def deserialize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
-from tapegrad.keras.configured import Table, described, in_small_letters
+from tapegrad.keras.configured import Table, described_or_named, in_small_letters
 from tapegrad.keras.initializers.base import Initializer, RandomInitializer
 from tapegrad.keras.initializers.constants import Constant, Identity, Ones, Zeros
 from tapegrad.keras.initializers.draws import (
@@ -52,13 +52,13 @@ def get(identifier: Any) -> Any:
     return INITIALIZERS.get(identifier)
 
 
-def serialize(initializer: Initializer) -> dict[str, Any]:
-    """Return the class name and configuration of an initializer.
+def serialize(initializer: Any) -> Any:
+    """Return the class name and configuration of an initializer, the name of a function, or None.
 
     >>> serialize(Constant(2.0))
     {'class_name': 'Constant', 'config': {'value': 2.0}}
     """
-    return described(initializer)
+    return described_or_named(initializer)
 
 
 def deserialize(

@@ -13,10 +13,14 @@ from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_ke
 def serialize(layer: Any) -> Any:
     """Return the class and configuration of a layer as JSON values; weights are not included.
 
+    That of None is None.
+
     >>> from tapegrad.keras.layers.core import Dense
     >>> serialize(Dense(3))["config"]["units"]
     3
     """
+    if layer is None:
+        return None
     if not isinstance(layer, Layer):
         raise ArgumentTypeError(
             f"serialize() takes a layer. Got {type(layer).__name__}: {layer!r}."

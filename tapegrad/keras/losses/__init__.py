@@ -77,7 +77,7 @@ from tapegrad.keras.losses.short_names import (
     mse,
     msle,
 )
-from tapegrad.keras.registry import custom_object_scope
+from tapegrad.keras.registry import custom_object_scope, get_registered_name
 
 CLASSES = Table("loss", subclasses(LossFunctionWrapper, globals()))
 
@@ -109,7 +109,7 @@ def serialize(loss: Any) -> Any:
     """
     if isinstance(loss, Configured):
         return described(loss)
-    return loss.__name__
+    return None if loss is None else get_registered_name(loss)
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:

@@ -102,7 +102,7 @@ from tapegrad.keras.metrics.regression import (
     RootMeanSquaredError,
     SquaredHinge,
 )
-from tapegrad.keras.registry import custom_object_scope
+from tapegrad.keras.registry import custom_object_scope, get_registered_name
 
 CLASSES = Table(
     "metric",
@@ -139,7 +139,7 @@ def serialize(metric: Any) -> Any:
     """
     if isinstance(metric, Metric):
         return described(metric)
-    return metric.__name__
+    return None if metric is None else get_registered_name(metric)
 
 
 def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:

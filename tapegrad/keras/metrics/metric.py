@@ -14,13 +14,13 @@ from tapegrad.core.files.limits import active_limits
 from tapegrad.core.update_lock import updating_alone
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError
-from tapegrad.keras.configured import Configured, Table
+from tapegrad.keras import initializers
+from tapegrad.keras.configured import Configured
+from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.losses.loss import computing_dtype
 from tapegrad.keras.naming import automatic_name
 from tapegrad.keras.stateless import StatelessMetric
-from tapegrad.ops.creation import ones, zeros, zeros_like
-
-_INITIALIZERS = Table("initializer of a metric's variable", {"zeros": zeros, "ones": ones})
+from tapegrad.ops.creation import zeros, zeros_like
 
 
 class Metric(Configured, StatelessMetric, ABC):
@@ -69,6 +69,7 @@ class Metric(Configured, StatelessMetric, ABC):
         """The variables that hold the state."""
         return list(self._variables)
 
+    @name_first
     def add_variable(
         self,
         shape: Any = (),
@@ -77,18 +78,28 @@ class Metric(Configured, StatelessMetric, ABC):
         aggregation: str = "sum",
         name: str | None = None,
     ) -> Variable:
-        """Create a state variable; `aggregation` is accepted for Keras and ignored."""
+        """Create a state variable; `aggregation` is accepted for Keras and ignored.
+
+        Methods of Keras 2 pass the name first.
+        """
         limits = active_limits()
         if limits is not None:
             limits.check_array(tuple(shape), "the state of a metric")
-        make = _INITIALIZERS.get(initializer, zeros)
+        make = zeros if initializer is None else initializers.get(initializer)
         value = make(tuple(shape), dtype=dtype or self._dtype)
         variable = Variable(value, trainable=False, name=name, dtype=dtype or self._dtype)
         self._variables.append(variable)
         return variable
 
+    @name_first
     def add_weight(
-        self, shape: Any = (), initializer: Any = None, dtype: Any = None, name: str | None = None
+        self,
+        shape: Any = (),
+        initializer: Any = None,
+        dtype: Any = None,
+        name: str | None = None,
+        aggregation: Any = None,
+        synchronization: Any = None,
     ) -> Variable:
         """Create a state variable."""
         return self.add_variable(shape, initializer, dtype, name=name)

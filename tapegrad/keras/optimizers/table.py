@@ -14,6 +14,7 @@ from tapegrad.keras.optimizers.known import SGD, Adagrad, Adam, AdamW, RMSprop
 from tapegrad.keras.optimizers.layerwise import Adafactor, Lamb
 from tapegrad.keras.optimizers.linear import Ftrl, Lion
 from tapegrad.keras.optimizers.muon import Muon
+from tapegrad.keras.registry import get_registered_name
 from tapegrad.optimizers import base
 
 _CLASSES = (
@@ -53,17 +54,20 @@ def get(identifier: Any) -> Any:
     )
 
 
-def serialize(optimizer: base.Optimizer) -> dict[str, Any]:
-    """Return the class and configuration of an optimizer.
+def serialize(optimizer: base.Optimizer | None) -> dict[str, Any] | None:
+    """Return the class and configuration of an optimizer; that of None is None.
 
     >>> serialize(Adam(0.5))["config"]["learning_rate"]
     0.5
     """
+    if optimizer is None:
+        return None
     if not isinstance(optimizer, base.Optimizer):
         raise ArgumentTypeError(f"serialize() takes an optimizer. Got {type(optimizer).__name__}.")
     if isinstance(optimizer, Optimizer):
         return described(optimizer)
-    return {"class_name": type(optimizer).__name__, "config": _config_by_attributes(optimizer)}
+    name = get_registered_name(type(optimizer))
+    return {"class_name": name, "config": _config_by_attributes(optimizer)}
 
 
 def deserialize(config: Mapping[str, Any], custom_objects: Any = None) -> Any:

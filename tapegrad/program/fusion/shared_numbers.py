@@ -43,13 +43,14 @@ def with_shared_numbers(
     steps: Sequence[Step], numbers: Iterator[int]
 ) -> tuple[list[Step], dict[int, Any]]:
     """Return the steps and the constants that they read; `numbers` are those of new values."""
-    forms = {
-        id(step.loop): _Form(step.loop)
+    # Equal parts of a program share loops, each of which is looked at once.
+    loops = {
+        id(step.loop): step.loop
         for step in steps
         if isinstance(step, Fused) and step.calls and step.calls[0].array_type is np.ndarray
     }
     groups: dict[Any, list[_Form]] = defaultdict(list)
-    for form in forms.values():
+    for form in map(_Form, loops.values()):
         if form.key is not None:
             groups[form.key].append(form)
     different, changed = EqualLoops(), dict[int, _Changed]()

@@ -8,7 +8,7 @@ entries along an axis are made for one entry, and their results are broadcast.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -35,17 +35,18 @@ def with_late_broadcasts(graph: Graph) -> Graph:
         for value in call.reads:
             readers[value.number].append(call)
     kept = {value.number for value in graph.results}
-    inner = {
-        number
-        for number, calls in readers.items()
-        if number not in kept and all(_is_by_element(call) for call in calls)
-    }
-    graph, small = _with_compact_constants(graph, inner, readers, numbers)
+
+    def is_inner(number: int) -> bool:
+        """Whether only elementwise calls read a value."""
+        calls = readers.get(number)
+        return bool(calls) and number not in kept and all(map(_is_by_element, calls or ()))
+
+    graph, small = _with_compact_constants(graph, is_inner, readers, numbers)
     calls: list[Call] = []
     for call in graph.calls:
         if call.primitive.name == "broadcast_to" and not call.region:
             small[call.results[0].number] = call.reads[0]
-        calls.extend(_small_call(call, small, inner, numbers) or (call,))
+        calls.extend(_small_call(call, small, is_inner, numbers) or (call,))
     return replace(graph, calls=tuple(calls))
 
 
@@ -54,12 +55,12 @@ def _is_by_element(call: Call) -> bool:
 
 
 def _small_call(
-    call: Call, small: dict[int, Value], inner: Collection[int], numbers: Iterator[int]
+    call: Call, small: dict[int, Value], is_inner: Callable[[int], bool], numbers: Iterator[int]
 ) -> list[Call]:
     """Return an elementwise call of small arrays and its broadcast, nothing if it stays."""
     if not any(value.number in small for value in call.reads) or not _is_by_element(call):
         return []
-    if len(call.results) != 1 or call.results[0].number not in inner:
+    if len(call.results) != 1 or not is_inner(call.results[0].number):
         return []
     (result,) = call.results
     operands = [small.get(x.number, x) if isinstance(x, Value) else x for x in call.operands]
@@ -85,13 +86,16 @@ def _broadcast(call: Call, source: Value, result: Value) -> Call:
 
 
 def _with_compact_constants(
-    graph: Graph, inner: Collection[int], readers: dict[int, list[Call]], numbers: Iterator[int]
+    graph: Graph,
+    is_inner: Callable[[int], bool],
+    readers: dict[int, list[Call]],
+    numbers: Iterator[int],
 ) -> tuple[Graph, dict[int, Value]]:
     """Replace large constants that repeat themselves; return them by the numbers of the large."""
     constants, small, calls = dict(graph.constants), dict[int, Value](), []
     for number, array in graph.constants.items():
         # Arrays on other devices are not read: programs are built in the background.
-        if number not in inner or not isinstance(array, np.ndarray) or array.nbytes < LEAST:
+        if not isinstance(array, np.ndarray) or array.nbytes < LEAST or not is_inner(number):
             continue
         shape = _shape_of_entries(array)
         if array.size < SMALLER * prod(shape):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from tapegrad.core.values import nest
@@ -91,8 +93,15 @@ def like_state(cell: Any, state: Any) -> Any:
     return state[0] if nest.is_nested(state) else state
 
 
+@cache
+def _takes_dtype(function: Callable[..., Any]) -> bool:
+    """Whether a method of a cell takes the dtype of its state, as those of Keras 2 do."""
+    return "dtype" in inspect.signature(function).parameters
+
+
 def initial_state_of(cell: Any, batch_size: int, dtype: str) -> list[Any]:
     """Return the initial state of any cell as a list."""
     if hasattr(cell, "get_initial_state"):
-        return as_list(cell.get_initial_state(batch_size=batch_size))
+        more = {"dtype": dtype} if _takes_dtype(type(cell).get_initial_state) else {}
+        return as_list(cell.get_initial_state(batch_size=batch_size, **more))
     return [zeros((batch_size, n), dtype) for n in sizes_of(cell.state_size)]
