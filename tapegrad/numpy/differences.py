@@ -244,6 +244,10 @@ def interp(
             raise ArgumentError("interp needs a period other than 0.")
         at, knots, values = _periodic(at, knots, values, abs(period))
         left = right = None
+    # The dtype of the result is that of the computation, as in NumPy.
+    common = np.result_type(*[dtype_of(part) for part in (at, knots, values)])
+    at, knots = [with_dtype(part, np.empty(0, common).real.dtype) for part in (at, knots)]
+    values = with_dtype(values, at.dtype if not is_complex(values) else common)
     count = knots.shape[0]
     place = searchsorted(knots, at, side="right").clip(1, max(count - 1, 1))
     low, high = getitem(knots, place - 1), getitem(knots, place.clip(0, count - 1))

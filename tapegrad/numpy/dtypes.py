@@ -60,6 +60,9 @@ KINDS = {
 """The Array API's dtype kinds, by NumPy's kind letters."""
 
 
+_EXPONENTS = ("machep", "negep", "minexp", "maxexp", "nexp", "nmant", "iexp")
+
+
 @dataclass(frozen=True)
 class finfo_object:  # noqa: N801 -- the Array API's name
     """The result of `finfo`."""
@@ -73,6 +76,15 @@ class finfo_object:  # noqa: N801 -- the Array API's name
     tiny: float
     resolution: float
     precision: int
+    smallest_subnormal: float
+    epsneg: float
+    machep: int
+    negep: int
+    minexp: int
+    maxexp: int
+    nexp: int
+    nmant: int
+    iexp: int
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,12 @@ class iinfo_object:  # noqa: N801 -- the Array API's name
     max: int
     min: int
     dtype: DType
+    kind: str
+
+    @property
+    def key(self) -> str:
+        """NumPy's name of the kind and the number of bits, such as i8."""
+        return f"{self.kind}{self.bits}"
 
 
 def finfo(type: Any, /) -> finfo_object:
@@ -91,10 +109,10 @@ def finfo(type: Any, /) -> finfo_object:
     >>> finfo(float32).bits, finfo("float64").eps
     (32, 2.220446049250313e-16)
     """
-    kind = _dtype_in(type)
-    if kind.kind not in "fc":
+    kind = as_dtype(_dtype_in(type))
+    if not kind.is_differentiable:
         raise ArgumentError(f"finfo needs a floating-point dtype. Got {kind}; use iinfo.")
-    limits = np.finfo(kind)
+    limits = kind.limits
     small = float(limits.smallest_normal)
     return finfo_object(
         limits.bits,
@@ -106,6 +124,9 @@ def finfo(type: Any, /) -> finfo_object:
         small,
         float(limits.resolution),
         int(limits.precision),
+        float(limits.smallest_subnormal),
+        float(limits.epsneg),
+        *(int(getattr(limits, name)) for name in _EXPONENTS),
     )
 
 
@@ -119,14 +140,15 @@ def iinfo(type: Any, /) -> iinfo_object:
     if kind.kind not in "iu":
         raise ArgumentError(f"iinfo needs an integer dtype. Got {kind}; use finfo.")
     limits = np.iinfo(kind)
-    return iinfo_object(limits.bits, int(limits.max), int(limits.min), as_dtype(kind))
+    return iinfo_object(limits.bits, int(limits.max), int(limits.min), as_dtype(kind), kind.kind)
 
 
 def _dtype_in(value: Any) -> np.dtype[Any]:
     """Return the dtype of a value, or the value itself if it is a dtype."""
-    if isinstance(value, Tensor) or hasattr(value, "shape"):
-        return numpy_dtype(value.dtype)
-    return numpy_dtype(value)
+    # NumPy's dtypes and classes of scalars have a shape as well.
+    if isinstance(value, type | np.dtype) or not hasattr(value, "shape"):
+        return numpy_dtype(value)
+    return numpy_dtype(value.dtype)
 
 
 def dtype(dtype: Any, align: Any = False, copy: Any = False) -> DType:
@@ -170,8 +192,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     >>> can_cast(int32, float64), can_cast(float64, int32)
     (True, False)
     """
-    source = dtype_of(from_) if hasattr(from_, "shape") else numpy_dtype(from_)
-    return np.can_cast(source, numpy_dtype(to), casting=casting)
+    return np.can_cast(_dtype_in(from_), numpy_dtype(to), casting=casting)
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:

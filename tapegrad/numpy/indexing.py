@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,9 @@ import numpy as np
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.device import device
-from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.numpy.values import (
     as_array,
-    as_arrays,
     check_cast,
     deliver,
     dtype_of,
@@ -93,6 +93,14 @@ def _cycled(v: Any, count: int, a: Any) -> Any:
     return getitem(flat, np.arange(count) % max(flat.shape[0], 1))
 
 
+def _true_places(name: str, a: Any, mask: Any) -> np.ndarray:
+    """Return where a mask of as many elements as the flattened array is true."""
+    known = read_on_host(mask, f"{name}()")
+    if known.size != math.prod(a.shape):
+        raise ShapeError(f"{name} needs a mask of shape {a.shape}. Got {known.shape}.")
+    return np.flatnonzero(known)
+
+
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write values in sequence where a mask is true, in place.
 
@@ -101,7 +109,10 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     >>> x.tolist()
     [7, 2, 9]
     """
-    put(arr, np.flatnonzero(read_on_host(mask, "place()")), vals)
+    where = _true_places("place", arr, mask)
+    if where.size and not np.size(vals):
+        raise ArgumentError("place needs values to write. Got none.")
+    put(arr, where, vals)
 
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
@@ -112,7 +123,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     >>> x.tolist()
     [7, 2, 9]
     """
-    where = np.flatnonzero(read_on_host(mask, "putmask()"))
+    where = _true_places("putmask", a, mask)
     if not np.size(values):
         return
     size = int(np.prod(a.shape))
@@ -177,7 +188,7 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
     [1, 20]
     """
     options = list(as_array(choices)) if hasattr(choices, "shape") else list(choices)
-    options = as_arrays(options)
+    options = with_numbers(options)
     index, count = as_array(a, options[0]), len(options)
     index = with_dtype(index, "int64") if dtype_of(index).kind == "b" else index
     if mode == "wrap":

@@ -67,6 +67,15 @@ def _parts(
     return made
 
 
+def _target_dtype(out: Any, dtype: Any) -> Any:
+    """Return the dtype to which the parts are cast; None means their common dtype."""
+    if out is None:
+        return dtype
+    if dtype is not None:
+        raise ArgumentTypeError("Joining takes out= or dtype=, not both: out has a dtype.")
+    return getattr(out, "dtype", None)
+
+
 def concat(
     arrays: Any,
     /,
@@ -81,13 +90,14 @@ def concat(
     >>> concat([[1, 2], [3.5]]).tolist()
     [1.0, 2.0, 3.5]
     """
+    dtype = _target_dtype(out, dtype)
     if axis is None:
         # Only here can a part be a Python number, which adapts to the dtype of the others.
         parts = _parts(arrays, dtype, casting, numbers_adapt=True)
-        return deliver(joining.concat([ravel(part) for part in parts], 0), out)
+        return deliver(joining.concat([ravel(part) for part in parts], 0), out, casting)
     parts = _parts(arrays, dtype, casting)
     place = normalize_axis(axis, len(parts[0].shape), "concatenate") if parts[0].shape else 0
-    return deliver(joining.concat(parts, place), out)
+    return deliver(joining.concat(parts, place), out, casting)
 
 
 concatenate = concat
@@ -101,9 +111,10 @@ def stack(
     >>> stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
+    dtype = _target_dtype(out, dtype)
     parts = _parts(arrays, dtype, casting)
     place = normalize_axis(axis, len(parts[0].shape) + 1, "stack")
-    return deliver(joining.stack(parts, place), out)
+    return deliver(joining.stack(parts, place), out, casting)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:

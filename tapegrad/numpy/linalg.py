@@ -27,6 +27,7 @@ from tapegrad.numpy.values import (
     deliver,
     dtype_of,
     floating,
+    is_array,
     side_by_side,
     with_dtype,
 )
@@ -40,7 +41,7 @@ from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.linalg import decompositions, determinants, eigen, solve as solve_module, traces
 from tapegrad.ops.linalg.common import adjoint_of, as_row
 from tapegrad.ops.linalg.solve import solve_p
-from tapegrad.ops.reduction.primitives import sum as total
+from tapegrad.ops.reduction.primitives import any as some, sum as total
 from tapegrad.ops.shape.diagonal import band_p
 from tapegrad.ops.shape.functions import reshape
 
@@ -239,6 +240,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
     """
+    if rcond is not None and rtol is not None:
+        raise ArgumentError("pinv takes rcond or rtol, not both.")
     x = _half(a, "L", "pinv") if hermitian else floating(a)
     limit = rcond if rtol is None else rtol
     if limit is None:
@@ -277,6 +280,9 @@ def solve(a: Any, b: Any) -> Any:
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution of a @ x = b, residuals, rank and singular values of `a`.
 
+    Singular values up to `rcond` times the largest count as 0. By default `rcond` is the precision
+    times the larger side of `a`; if it is negative, it is the precision.
+
     >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0].round(6).tolist()
     [2.0]
     """
@@ -286,7 +292,14 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
             f"lstsq needs a matrix and a vector or matrix. Got shapes {matrix.shape} and "
             f"{rhs.shape}."
         )
-    limit = rcond if rcond not in (None, -1) else None
+    if matrix.shape[0] != rhs.shape[0]:
+        raise LinAlgError(
+            f"lstsq needs {matrix.shape[0]} rows on both sides. Got shapes {matrix.shape} and "
+            f"{rhs.shape}."
+        )
+    limit = rcond
+    if rcond is not None and not is_array(rcond) and rcond < 0:
+        limit = float(np.finfo(dtype_of(matrix)).eps)
     x = matmul(pinv(matrix, limit), rhs)
     values = svdvals(matrix)
     rank = with_dtype(matrix_rank(matrix, rtol=limit), "int32")
@@ -329,7 +342,8 @@ def matrix_power(a: Any, n: int) -> Any:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """Return the number of singular values above `tol`, or above `rtol` times the largest.
 
-    With `hermitian` they are absolute eigenvalues, and only the lower triangle is read.
+    With `hermitian` they are absolute eigenvalues, and only the lower triangle is read. The rank
+    of a vector is 1, or 0 if all its elements are 0.
 
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]]).tolist()
     1
@@ -337,6 +351,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     if tol is not None and rtol is not None:
         raise ArgumentError("matrix_rank takes tol or rtol, not both.")
     x = _half(A, "L", "matrix_rank") if hermitian else floating(A)
+    if len(x.shape) < 2:
+        return with_dtype(some(x != 0), "int64")
     values = _hermitian_svdvals(x) if hermitian else eigen.svdvals(x)
     if values.shape[-1] == 0:
         return full_like_p(values, shape=values.shape[:-1], value=0, dtype=np.dtype("int64"))

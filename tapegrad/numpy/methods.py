@@ -194,7 +194,11 @@ PROPERTIES: Mapping[str, Function] = {
     "real": lambda self: parts.real(self),
     "strides": strides,
 }
-SETTERS: Mapping[str, Function] = {"flat": set_flat}
+SETTERS: Mapping[str, Function] = {
+    "flat": set_flat,
+    "imag": parts.set_imag,
+    "real": parts.set_real,
+}
 """The functions that assign to a property."""
 
 for _method in METHODS.values():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.values import floating
@@ -57,4 +59,7 @@ def cond(x: Any, p: Any = None) -> Any:
     >>> cond([[2.0, 0.0], [0.0, 1.0]]).tolist()
     2.0
     """
-    return norms.cond(floating(x), p)
+    x = floating(x)
+    if 0 in x.shape[-2:]:
+        raise np.linalg.LinAlgError(f"cond needs matrices with elements. Got shape {x.shape}.")
+    return norms.cond(x, p)

@@ -93,7 +93,8 @@ class Draws(Counts):
 
         Without replacement, the result is in random order.
         """
-        values = as_array(np.arange(operator.index(a))) if _is_whole(a) else as_array(a)
+        is_count = _is_whole(a) or np.shape(a) == ()
+        values = as_array(np.arange(operator.index(a))) if is_count else as_array(a)
         count, shape = values.shape[axis], shape_of(size, 0)
         wanted = int(np.prod(shape))
         if not replace and wanted > count:

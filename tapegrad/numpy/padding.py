@@ -12,7 +12,7 @@ from tapegrad.numpy import reductions
 from tapegrad.numpy.quantiles import median
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, with_dtype
 from tapegrad.ops.creation import full_like_p
-from tapegrad.ops.elementwise.rounding import trunc
+from tapegrad.ops.elementwise.rounding import floor
 from tapegrad.ops.indexing.functions import getitem
 from tapegrad.ops.shape import padding
 from tapegrad.ops.shape.functions import broadcast_to
@@ -169,11 +169,12 @@ def _constant(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> A
 
 
 def _ramp(edge: Any, count: int, value: Any, axis: int, at_front: bool) -> Any:
-    share = np.arange(count) / count if at_front else np.arange(count, 0, -1) / count - 1 / count
-    weights = share.reshape(-1, *[1] * (len(edge.shape) - axis - 1))
-    ramp = float(value) + (edge - float(value)) * as_array(weights, edge)
+    steps = np.arange(float(count)) if at_front else np.arange(count - 1.0, -1.0, -1.0)
+    steps = steps.reshape(-1, *[1] * (len(edge.shape) - axis - 1))
+    # In the steps of linspace: another rounding could fall below a whole number.
+    ramp = as_array(steps, edge) * ((edge - float(value)) / max(count, 1)) + float(value)
     if dtype_of(edge).kind in "iu":
-        ramp = trunc(ramp)
+        ramp = floor(ramp)
     return with_dtype(ramp, dtype_of(edge))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device
 from tapegrad.core.values.dtypes import numpy_dtype
-from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.core.values.variable import Variable
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError
 from tapegrad.numpy.values import (
     NoValue,
     as_array,
@@ -60,6 +62,27 @@ def imag(val: Any) -> Any:
         return as_view(complex_numbers.imag(x), x, IMAGINARY_PART, None)
     how = ReadOnly("imag of a real array", complex_numbers.imag, np.zeros_like)
     return as_view(complex_numbers.imag(x), x, READ_ONLY, how)
+
+
+def set_real(x: Any, value: Any) -> None:
+    """Write the real part: `x.real = value`."""
+    _set_part(real, x, value)
+
+
+def set_imag(x: Any, value: Any) -> None:
+    """Write the imaginary part: `x.imag = value`."""
+    if not is_complex(x):
+        raise ArgumentTypeError(f"A tensor of {x.dtype} has no imaginary part to write to.")
+    _set_part(imag, x, value)
+
+
+def _set_part(part: Callable[[Any], Any], x: Any, value: Any) -> None:
+    if isinstance(x, Variable):  # its parts are copies
+        whole = identity(as_array(x))
+        part(whole)[...] = value
+        x.assign(whole)
+    else:
+        part(x)[...] = value
 
 
 def angle(z: Any, deg: bool = False) -> Any:
@@ -164,7 +187,9 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     x = as_array(a)
     if dtype_of(x).kind == "b" and decimals:
         raise DTypeError(f"round does not support decimals for booleans. Got decimals={decimals}.")
-    return deliver(rounding.round(x, decimals), out)
+    result = rounding.round(x, decimals)
+    # Whole numbers stay as they are, and a write to the result must not reach them.
+    return deliver(identity(result) if result is x else result, out)
 
 
 around = round

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_whole
+from tapegrad.core.argument_checks import check_choice, check_whole
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.numpy.values import (
+    CASTINGS,
     as_array,
     as_arrays,
     check_cast,
@@ -46,7 +47,10 @@ def _product(
     `axes` gives their positions if they are not the last ones.
     """
     given = side_by_side(*inputs)
-    if any([len(x.shape) < count for x, count in zip(given, core) if name != "matmul"]):
+    if name == "matmul":  # a vector is a row before a matrix and a column after one
+        ranks = [min(len(x.shape), 2) for x in given]
+        core = (ranks[0], ranks[1], sum(ranks) - 2)
+    if any([len(x.shape) < count for x, count in zip(given, core)]):
         raise ShapeError(
             f"{name} needs {core[0]} and {core[1]} axes or more. Got shapes "
             f"{given[0].shape} and {given[1].shape}."
@@ -70,7 +74,7 @@ def _product(
 
 
 def _tuple(axes: Any) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axes) if np.iterable(axes) else (axes,)
 
 
 def matmul(
@@ -168,7 +172,8 @@ def vecdot(
         total = with_dtype(reduction.sum(moved, -1), dtype_of(moved))
         return expand_dims(total, axis) if keepdims else total
 
-    return _product("vecdot", function, (x1, x2), (1, 1, 0), out, axes, dtype, casting)
+    core = (1, 1, int(keepdims))
+    return _product("vecdot", function, (x1, x2), core, out, axes, dtype, casting)
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -251,13 +256,15 @@ def einsum(
     else:
         subscripts, arrays = _with_letters(operands)
     refuse_order(order)
+    check_choice("casting", casting, CASTINGS)
     if dtype is not None:
         for x in arrays:
             check_cast("einsum", dtype_of(x), numpy_dtype(dtype), casting)
         arrays = [with_dtype(x, dtype) for x in arrays]
     result = einsum_module.einsum(subscripts, *arrays)
     # Sums of booleans are logical or.
-    return deliver(with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result, out)
+    result = with_dtype(result, "bool") if dtype_of(arrays[0]).kind == "b" else result
+    return deliver(result, out, casting)
 
 
 def _with_letters(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:

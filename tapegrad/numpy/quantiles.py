@@ -9,9 +9,11 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axes
-from tapegrad.errors import ArgumentError, IndexOutOfRangeError, ShapeError
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, is_array, with_dtype
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.control.loops import is_recording
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.reduction.order_statistics import (
     DISCRETE,
@@ -24,21 +26,41 @@ from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
 
 def _fractions_of(q: Any, top: float, near: Any) -> Any:
-    """Return the fractions: checked if they are on the host, else a tensor."""
-    if is_array(q):
-        return floating(q, near) / top
-    fractions = np.asarray(q, dtype=float) / top
-    if not np.all((fractions >= 0) & (fractions <= 1)):
-        raise ArgumentError(f"q must lie between 0 and {top:g}. Got {q}.")
-    return fractions
+    """Return the fractions, checked if they can be read without waiting."""
+    known = _known(q)
+    if known is not None:
+        fractions = known.astype(float) / top
+        if not np.all((fractions >= 0) & (fractions <= 1)):
+            raise ArgumentError(f"q must lie between 0 and {top:g}. Got {q}.")
+    return floating(q, near) / top if is_array(q) else fractions
+
+
+def _known(values: Any) -> np.ndarray | None:
+    """Return values that can be checked: they are on the host, and no recording reads them."""
+    if not is_array(values):
+        return np.asarray(values)
+    is_host = type(values) is Tensor and type(values.array) is np.ndarray
+    return values.array if is_host and not is_recording() else None
+
+
+def _check_weights(weights: Any) -> None:
+    """Raise for weights that are no weights, if they can be read without waiting."""
+    known = _known(weights)
+    if known is None:
+        return
+    if known.dtype.kind not in "biuf":
+        raise DTypeError(f"Weights must be real numbers. Got {known.dtype}.")
+    if not np.all((known >= 0) & np.isfinite(known)):
+        raise ArgumentError(f"Weights must be finite and 0 or more. Got {weights}.")
+    if known.size and not known.any():
+        raise ArgumentError(f"At least one weight must be more than 0. Got {weights}.")
 
 
 def _spread_weights(weights: Any, x: Any, axis: Any, method: str) -> Any:
     """Return the weights in the layout of the rows of the array."""
     if method != "inverted_cdf":
         raise ArgumentError(f"Weights need method='inverted_cdf'. Got {method!r}.")
-    if not is_array(weights) and np.any(np.asarray(weights) < 0):
-        raise ArgumentError(f"Weights must be 0 or more. Got {weights}.")
+    _check_weights(weights)
     w = cast(as_array(weights, x), "float64")
     if w.shape != x.shape:
         axes = normalize_axes(axis, len(x.shape), "quantile")
@@ -67,7 +89,8 @@ def _quantiles(
     flat = q.reshape(-1)
     rows, lengths, kept = rows_over(x, axis)
     if not rows.shape[-1] and np.prod(lengths):
-        if is_median:
+        if is_median or leaves_nan:
+            lengths, kept = ((*q.shape, *shape) for shape in (lengths, kept))
             found = full_like_p(
                 rows, shape=kept if keepdims else lengths, value=math.nan, dtype=dtype_of(rows)
             )

@@ -12,7 +12,7 @@ from tapegrad.core.values.convert import NUMBERS
 from tapegrad.core.values.device import device as on_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
-from tapegrad.errors import ArgumentError, ArgumentTypeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, ZeroDivisorError
 from tapegrad.numpy.values import as_array, dtype_of, inexact, is_array, side_by_side, with_dtype
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.elementwise.exponential import log10
@@ -47,7 +47,7 @@ def arange(
     ends = [start, stop.numpy() if isinstance(stop, Tensor) else stop, step]
     native = None if kind is None else numpy_dtype(kind)
     if not ends[2]:
-        raise ArgumentError("arange needs a nonzero step.")
+        raise ZeroDivisorError("arange needs a nonzero step.")
     with on_device(device):
         return as_constant(np.arange(*ends, dtype=native))
 
@@ -107,7 +107,12 @@ def _spaced(
 
 def _with_end(result: Any, last: Any) -> Any:
     """Return the numbers with the end itself in the last place, without rounding errors."""
-    return concat([result[:-1], expand_dims(broadcast_to(last, tuple(result.shape[1:])), 0)])
+    return concat([result[:-1], _as_row(last, result)])
+
+
+def _as_row(value: Any, rows: Any) -> Any:
+    """Return a value as one row next to others."""
+    return expand_dims(broadcast_to(value, tuple(rows.shape[1:])), 0)
 
 
 def logspace(
@@ -157,5 +162,8 @@ def geomspace(
     else:
         # Powers of 10 make decades exact, so that integers are not cut to the one below.
         result = first * power(10.0, linspace(0.0, log10(ratio), num, endpoint))
+    if num > 0:
+        # Where the ratio is not a positive number, the ends are still known.
+        result = concat([_as_row(first, result), result[1:]])
     result = _with_end(result, last) if endpoint and num > 1 else result
     return with_dtype(moveaxis(result, 0, axis) if axis else result, dtype)

@@ -22,6 +22,7 @@ from tapegrad.numpy.values import (
     dtype_of,
     floating,
     is_array,
+    is_axis_of_number,
     selected,
     summed_dtype,
     with_dtype,
@@ -72,7 +73,7 @@ def sum(
     """
     check_start(initial, where)
     x = selected(_added(as_array(a, where), dtype), where, None)
-    result = with_dtype(reduction.sum(x, _axes(axis), keepdims), dtype)
+    result = with_dtype(reduction.sum(x, _axes(axis, x), keepdims), dtype)
     if not _is(initial, 0):
         result = with_dtype(result + as_first("sum", initial, result), dtype_of(result))
     return deliver(result, out)
@@ -96,7 +97,7 @@ def prod(
     x = _added(as_array(a, where), dtype)
     if where is not True:
         x = choose(as_array(where, x), x, 1)
-    result = with_dtype(reduction.prod(x, _axes(axis), keepdims), dtype)
+    result = with_dtype(reduction.prod(x, _axes(axis, x), keepdims), dtype)
     if not _is(initial, 1):
         result = with_dtype(result * as_first("prod", initial, result), dtype_of(result))
     return deliver(result, out)
@@ -123,11 +124,14 @@ def as_first(name: str, initial: Any, x: Any) -> Any:
     return with_dtype(as_array(initial, x), kind)
 
 
-def _axes(axis: Any) -> Any:
-    """Return axes in the form of the operators: an integer, a tuple, or None."""
+def _axes(axis: Any, x: Any = None) -> Any:
+    """Return axes in the form of the operators: an integer, a tuple, or None.
+
+    Where `x` is given, it may be a number that is reduced over the axis 0 or -1, as in NumPy.
+    """
     if isinstance(axis, list | tuple):
         return check_wholes("axis", axis)
-    return axis
+    return () if x is not None and is_axis_of_number(axis, x) else axis
 
 
 def mean(
@@ -294,14 +298,15 @@ def _extreme(
     check_start(initial, where)
     x = as_array(a, where)
     if initial is None or initial is NoValue:
-        return deliver(reduce(x, _axes(axis), keepdims), out)
+        return deliver(reduce(x, _axes(axis, x), keepdims), out)
+    axis = _axes(axis, x)
     start = as_first("A reduction", initial, x)
     if where is not True:
         x = choose(as_array(where, x), x, start)
     if any_empty(x.shape, axis):
-        kept = reduction.sum(x, _axes(axis), keepdims).shape
+        kept = reduction.sum(x, axis, keepdims).shape
         return deliver(broadcast_to(with_dtype(as_array(start, x), dtype_of(x)), kept), out)
-    return deliver(pick(reduce(x, _axes(axis), keepdims), start), out)
+    return deliver(pick(reduce(x, axis, keepdims), start), out)
 
 
 def any_empty(shape: Any, axis: Any) -> bool:
@@ -320,7 +325,7 @@ def all(
     """
     x = _truths(a)
     x = x if where is True else choose(as_array(where, x), x, True)
-    return deliver(reduction.all(x, _axes(axis), keepdims), out)
+    return deliver(reduction.all(x, _axes(axis, x), keepdims), out)
 
 
 def any(
@@ -333,7 +338,7 @@ def any(
     """
     x = _truths(a)
     x = x if where is True else choose(as_array(where, x), x, False)
-    return deliver(reduction.any(x, _axes(axis), keepdims), out)
+    return deliver(reduction.any(x, _axes(axis, x), keepdims), out)
 
 
 def _truths(a: Any) -> Any:
@@ -365,7 +370,8 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     >>> count_nonzero([0, 1, 2]).tolist()
     2
     """
-    return reduction.count_nonzero(as_array(a), _axes(axis), keepdims)
+    x = as_array(a)
+    return reduction.count_nonzero(x, _axes(axis, x), keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
@@ -374,7 +380,8 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> An
     >>> ptp([3.0, 9.0, 1.0]).tolist()
     8.0
     """
-    return deliver(statistics.ptp(as_array(a), _axes(axis), keepdims), out)
+    x = as_array(a)
+    return deliver(statistics.ptp(x, _axes(axis, x), keepdims), out)
 
 
 # Cumulative sums and products
@@ -382,7 +389,9 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> An
 
 def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
     x = as_array(a)
-    return (ravel(x), 0) if axis is None else (x, normalize_axis(axis, len(x.shape), "cumsum"))
+    if axis is None or is_axis_of_number(axis, x):
+        return ravel(x), 0
+    return x, normalize_axis(axis, len(x.shape), "cumsum")
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:

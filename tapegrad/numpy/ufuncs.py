@@ -24,6 +24,7 @@ from tapegrad.numpy.values import (
     deliver,
     dtype_of,
     is_array,
+    is_axis_of_number,
     operands,
     refuse_order,
     selected,
@@ -229,7 +230,7 @@ class Binary(Ufunc):
         x = self._operand("reduce", array, dtype, where)
         if where is not True and self.identity is None and initial is None:
             raise ArgumentError(f"{self.__name__}.reduce with where= needs initial=.")
-        axis = () if not x.shape and axis in (0, -1) else axis  # numbers have nothing to reduce
+        axis = () if is_axis_of_number(axis, x) else axis  # numbers have nothing to reduce
         axes = normalize_axes(axis, len(x.shape), f"{self.__name__}.reduce")
         if len(axes) > 1 and not self._in_any_order:
             raise ArgumentError(
@@ -241,6 +242,10 @@ class Binary(Ufunc):
         if where is not True:
             fill = initial if self.identity is None else self.identity
             x = selected(x, where, full_like_p(x, shape=(), value=fill, dtype=dtype_of(x)))
+        if initial is not None and self.identity is None and 0 in [x.shape[k] for k in axes]:
+            lengths = [1 if k in axes else n for k, n in enumerate(x.shape)]
+            kept = [n for k, n in enumerate(lengths) if keepdims or k not in axes]
+            return deliver(broadcast_to(with_dtype(as_array(initial, x), dtype_of(x)), kept), out)
         result = self._reduction(x, axis=axes, keepdims=keepdims)
         if initial is not None:
             result = self._function(with_dtype(as_array(initial, result), dtype_of(result)), result)

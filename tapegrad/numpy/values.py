@@ -225,6 +225,15 @@ def summed_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype("uint64") if kind.kind == "u" else np.dtype("int64")
 
 
+def is_axis_of_number(axis: Any, x: Any) -> bool:
+    """Return whether `x` has no axes and `axis` is one that NumPy accepts for numbers.
+
+    >>> is_axis_of_number(-1, as_array(1.0)), is_axis_of_number(-1, as_array([1.0]))
+    (True, False)
+    """
+    return not x.shape and isinstance(axis, int | np.integer) and axis in (0, -1)
+
+
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
@@ -249,7 +258,7 @@ def deliver(result: Any, out: Any, casting: Any = "same_kind", broadcasts: bool 
     """
     if isinstance(out, tuple) and len(out) == 1:
         (out,) = out
-    if out is None:
+    if out is None or out is Ellipsis:  # `...` asks for an array, which all results are
         return result
     if not isinstance(out, Tensor | Variable) and type(out) not in INTERPRETERS:
         raise ArgumentTypeError(

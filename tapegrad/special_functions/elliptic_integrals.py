@@ -154,15 +154,20 @@ def _parts(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
 def elliprc(x: Any, y: Any) -> Any:
     """Return Carlson's degenerate integral RC, for x >= 0; for y < 0 the principal value.
 
+    Complex arguments lie anywhere but on the negative real axis.
+
     >>> round(float(elliprc(1.0, 2.0)), 6)
     0.785398
     """
 
     def ends(x: Any, y: Any) -> Any:
+        if is_complex(x):
+            far = maximum(abs(x), abs(y)) == math.inf
+            return where(far & _is_allowed(x) & (y == y), 0.0, math.nan)
         is_zero = (x >= 0) & ((y > 0) | ((y == -math.inf) & (x < math.inf)))
         return where(is_zero, 0.0, math.nan)  # x or y is infinite
 
-    return _inside(_rc, lambda x, y: (x >= 0) & (y != 0), ends, x, y)
+    return _inside(_rc, lambda x, y: _is_allowed(x) & (y != 0), ends, x, y)
 
 
 def elliprf(x: Any, y: Any, z: Any) -> Any:
@@ -173,7 +178,7 @@ def elliprf(x: Any, y: Any, z: Any) -> Any:
     """
 
     def ends(x: Any, y: Any, z: Any) -> Any:
-        return where(_largest(x, y, z) == math.inf, 0.0, math.inf)
+        return where(_largest(abs(x), abs(y), abs(z)) == math.inf, 0.0, math.inf)
 
     return _inside(_rf, _are_inside, _not_negative(ends), x, y, z)
 
@@ -186,10 +191,11 @@ def elliprd(x: Any, y: Any, z: Any) -> Any:
     """
 
     def ends(x: Any, y: Any, z: Any) -> Any:
-        return where((z > 0) & (_largest(x, y, z) == math.inf), 0.0, math.inf)
+        is_far = _largest(abs(x), abs(y), abs(z)) == math.inf
+        return where((z != 0) & is_far, 0.0, math.inf)
 
     def are_inside(x: Any, y: Any, z: Any) -> Any:
-        return _are_inside(x, y, z) & (z > 0)
+        return _are_inside(x, y, z) & (z != 0)
 
     return _inside(_rd, are_inside, _not_negative(ends), x, y, z)
 
@@ -205,12 +211,15 @@ def elliprj(x: Any, y: Any, z: Any, p: Any) -> Any:
     """
 
     def ends(x: Any, y: Any, z: Any, p: Any) -> Any:
-        is_infinite = _largest(x, y, z, abs(p)) == math.inf
+        is_infinite = _largest(abs(x), abs(y), abs(z), abs(p)) == math.inf
         is_pole = (p != 0) & ~_are_inside(x, y, z)
         return where(is_pole, math.inf, where(is_infinite, 0.0, math.nan))
 
     def are_inside(x: Any, y: Any, z: Any, p: Any) -> Any:
-        return _are_inside(x, y, z) & (p != 0)
+        is_inside = _are_inside(x, y, z) & (p != 0)
+        if is_complex(x):
+            return is_inside & (real(x) >= 0) & (real(y) >= 0) & (real(z) >= 0)
+        return is_inside
 
     return _inside(_rj_of_any_sign, are_inside, _not_negative(ends), x, y, z, p)
 
@@ -230,7 +239,7 @@ def _not_negative(ends: Function) -> Function:
     """Return `ends` with NaN where x, y or z is negative or an argument is NaN."""
 
     def value(x: Any, y: Any, z: Any, *rest: Any) -> Any:
-        is_valid = minimum(minimum(x, y), z) >= 0
+        is_valid = _is_allowed(x) & _is_allowed(y) & _is_allowed(z)
         for other in rest:
             is_valid = is_valid & (other == other)
         return where(is_valid, ends(x, y, z, *rest), math.nan)
@@ -242,7 +251,16 @@ def _largest(*args: Any) -> Any:
     return functools.reduce(maximum, args)
 
 
+def _is_allowed(x: Any) -> Any:
+    """Return where a number is not negative, or complex and not on the negative real axis."""
+    return ~_is_negative(x) & (x == x) if is_complex(x) else x >= 0
+
+
 def _are_inside(x: Any, y: Any, z: Any) -> Any:
+    """Return where the arguments are allowed and at most one of them is 0."""
+    if is_complex(x):
+        zeros = ((x == 0) & (y == 0)) | ((x == 0) & (z == 0)) | ((y == 0) & (z == 0))
+        return _is_allowed(x) & _is_allowed(y) & _is_allowed(z) & ~zeros
     least = minimum(minimum(x, y), z)
     return (least >= 0) & (maximum(minimum(x, y), minimum(maximum(x, y), z)) > 0)
 

@@ -29,7 +29,7 @@ from tests.fuzz.command import FaultError, main
 from tests.fuzz.comparison import host
 from tests.long_formulas import NAMES as LONG_FORMULAS
 
-FINITE = ("lu-", "std", "triangular_solve", "var")
+FINITE = ("lu-", "reduce_std", "reduce_variance", "std", "triangular_solve", "var")
 """Samples that get no infinite numbers, and neither do convolutions.
 
 Such a number meets zeros in some forms only: those of the padding of a convolution, those that are

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import tapegrad as tf
 import tapegrad.numpy as tnp
 from tapegrad import keras
 from tapegrad.core.files.formats import damage_explained
+from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.errors import ArgumentError, FileFormatError, OutOfMemoryError, TapegradError
 from tapegrad.keras.preprocessing import text
 from tests.fuzz.files import damaged_archive, loaders
@@ -243,3 +245,16 @@ def test_the_spacing_of_frequencies_may_be_a_tensor() -> None:
     np.testing.assert_allclose(found, np.fft.fftfreq(4, 0.5))
     np.testing.assert_allclose(tnp.fft.rfftfreq(5, d), np.fft.rfftfreq(5, 0.5))
     assert float(tape.gradient(found, d)) == pytest.approx(-np.fft.fftfreq(4).sum() / 0.25)
+
+
+def test_a_lack_of_memory_while_a_kernel_is_looked_up_is_raised_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    doubled = Primitive("doubled_with_little_memory", lambda xp, x: x + x)
+    monkeypatch.setattr(Primitive, "kernel", Mock(side_effect=MemoryError("no room")))
+
+    with pytest.raises(MemoryError, match="no room"):
+        doubled(tf.constant([1.0]))
+
+    monkeypatch.undo()
+    assert doubled(tf.constant([1.0])).tolist() == [2.0]

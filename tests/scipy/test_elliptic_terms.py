@@ -6,6 +6,8 @@ of the final series change the result. Between moderate arguments they vanish in
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.special
@@ -263,3 +265,27 @@ def test_complex_arguments_with_a_negative_one():
 
     agree("elliprc", [x + 0j, -p + 0j], 1e-13)
     agree("elliprj", [x + 0j, y + 0j, z + 0j, -p + 0j], 1e-11)
+
+
+ANYWHERE = [0j, 1, 1j, -1j, 0.5 + 1j, -0.5 + 1j, -0.5 - 1j, 2, -1 + 0.5j, -2, 1e-3j, 1e6 + 1j]
+
+
+@pytest.mark.parametrize(("name", "count"), [("elliprc", 2), ("elliprf", 3), ("elliprd", 3)])
+def test_carlsons_integrals_are_those_of_scipy_in_the_whole_complex_plane(name, count):
+    points = np.array(list(itertools.product(ANYWHERE, repeat=count)), complex).T
+
+    with np.errstate(all="ignore"):
+        ours, wanted = (np.asarray(getattr(lib, name)(*points)) for lib in (special, scipy.special))
+
+    has_value = np.isfinite(wanted)
+    assert has_value.mean() > 0.6
+    np.testing.assert_allclose(ours[has_value], wanted[has_value], rtol=1e-10)
+    assert not np.isfinite(ours[~has_value]).any()
+
+
+def test_the_third_integral_takes_arguments_on_the_imaginary_axis():
+    points = np.array([[1j, -1j, 0.0, 2.0], [0.5 + 1j, 0.5 - 1j, 1j, 1.0], [1j, 2.0, 0.0, 3.0]]).T
+
+    ours, wanted = special.elliprj(*points), scipy.special.elliprj(*points)
+
+    np.testing.assert_allclose(ours, wanted, rtol=1e-12)

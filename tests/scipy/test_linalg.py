@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -306,3 +308,43 @@ def test_the_schur_form_of_what_is_no_number_is_none():
 
 def test_every_name_is_scipys():
     assert [name for name in linalg.__all__ if not hasattr(scipy.linalg, name)] == []
+
+
+OF_LAPACK = {"check_finite", "driver", "lapack_driver", "lwork", "workers"}
+
+
+@pytest.mark.parametrize("name", [name for name in linalg.__all__ if hasattr(scipy.linalg, name)])
+def test_options_of_lapack_are_accepted(name):
+    ours, theirs = (inspect.signature(getattr(lib, name)) for lib in (linalg, scipy.linalg))
+    options = {k for k in theirs.parameters if k in OF_LAPACK or k.startswith("overwrite")}
+
+    assert options <= ours.parameters.keys()
+
+
+def test_options_of_lapack_change_nothing():
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
+    positive = a @ a.T + np.eye(3)
+    for call in (
+        lambda lib: lib.solve(a, b, overwrite_a=False, check_finite=False),
+        lambda lib: lib.cho_solve(
+            lib.cho_factor(positive, check_finite=False), b, check_finite=False
+        ),
+        lambda lib: lib.eigh(positive, check_finite=False, driver="evr", eigvals_only=True),
+        lambda lib: lib.svd(a, compute_uv=False, lapack_driver="gesvd"),
+        lambda lib: lib.lstsq(a, b, lapack_driver="gelsy", overwrite_b=False)[0],
+        lambda lib: lib.qr(a, mode="r", lwork=30)[0] ** 2,
+    ):
+        np.testing.assert_allclose(call(linalg), call(scipy.linalg), rtol=1e-9, atol=1e-12)
+
+    with pytest.raises(tf.errors.ArgumentTypeError, match="check_infinite"):
+        linalg.solve(a, b, check_infinite=False)
+
+
+def test_an_ignored_option_leaves_the_derivative():
+    a = tf.constant([[2.0, 0.5], [0.0, 4.0]], "float64")
+
+    slope = tf.grad(lambda a: tf.reduce_sum(linalg.inv(a, check_finite=False)))(a)
+
+    inverse = np.linalg.inv(a.numpy())
+    np.testing.assert_allclose(slope, -(inverse.T @ np.ones((2, 2)) @ inverse.T))

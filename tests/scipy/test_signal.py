@@ -43,6 +43,34 @@ def test_convolutions_of_matrices(name, mode):
     )
 
 
+@modes
+@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm", "pad", "circular"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_matrices_go_on_beyond_their_edges(name, boundary, mode):
+    ours, theirs = getattr(signal, name), getattr(scipy.signal, name)
+
+    for x, w in ((IMAGE, KERNEL), (KERNEL, IMAGE[:, :3])):
+        wanted = theirs(x, w, mode, boundary, 0.7)
+        np.testing.assert_allclose(ours(x, w, mode, boundary, 0.7), wanted, atol=1e-12)
+    check(lambda x, w: ours(x, w, mode, boundary, 0.7), {"x": IMAGE[:4], "w": KERNEL}, ["x", "w"])
+
+
+@pytest.mark.parametrize("kinds", [("int64", "int64"), ("uint8", "uint8"), ("int8", "uint16")])
+def test_whole_numbers_give_whole_numbers(kinds):
+    x, w = (rng.integers(0, 120, 7).astype(kind) for kind in kinds)
+    image, kernel = x[:6].reshape(2, 3), w[:4].reshape(2, 2)
+
+    for name in ("convolve", "correlate"):
+        for pair in ((x, w), (image, kernel), (x[0], w[0])):
+            ours, theirs = (getattr(lib, name)(*pair) for lib in (signal, scipy.signal))
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+    for name in ("convolve2d", "correlate2d"):
+        ours, theirs = (getattr(lib, name)(image, kernel) for lib in (signal, scipy.signal))
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_complex_sequences():
     x, w = LONG + 1j * LONG[::-1], SHORT - 0.3j
 
@@ -78,6 +106,57 @@ def test_recursive_filters(b, a, axis):
     values = {"b": np.array(b), "a": np.array(a), "x": LONG}
     weights = np.arange(9.0)
     check(lambda b, a, x: weights * signal.lfilter(b, a, x), values, list(values))
+
+
+@pytest.mark.parametrize("n", [1, 3, 37, 1300])
+@pytest.mark.parametrize("coefficients", FILTERS[:4], ids=["fir", "first", "butter2", "butter4"])
+def test_filters_go_on_where_earlier_ones_ended(coefficients, n):
+    b, a = coefficients
+    order = max(len(a), len(b)) - 1
+    for axis, shape, first in ((1, (2, n), (2, order)), (0, (n, 2), (order, 1))):
+        x, zi = rng.normal(size=shape), rng.normal(size=first)
+
+        ours, theirs = (lib.lfilter(b, a, x, axis, zi) for lib in (signal, scipy.signal))
+
+        for mine, wanted in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(mine, wanted, atol=1e-12)
+
+
+def test_filters_of_long_signals_have_the_values_and_derivatives_of_short_ones():
+    b, a = FILTERS[2]
+    x = rng.normal(size=1500)
+    np.testing.assert_allclose(signal.lfilter(b, a, x), scipy.signal.lfilter(b, a, x), atol=1e-12)
+
+    weights = np.sin(np.arange(1500.0))
+    slope = tf.grad(lambda x: tf.reduce_sum(weights * signal.lfilter(b, a, x)))(tf.constant(x))
+    # The transpose of a filter at rest runs backwards.
+    wanted = scipy.signal.lfilter(b, a, weights[::-1])[::-1]
+    np.testing.assert_allclose(slope, wanted, atol=1e-12)
+
+
+def test_states_of_filters_are_differentiable():
+    b, a = FILTERS[2]
+    values = {"b": b, "a": a, "x": LONG, "zi": rng.normal(size=2)}
+    check(lambda b, a, x, zi: signal.lfilter(b, a, x, zi=zi)[0], values, list(values))
+    check(lambda b, a, x, zi: signal.lfilter(b, a, x, zi=zi)[1], values, list(values))
+
+
+def test_a_filter_of_nothing_keeps_its_state():
+    y, state = signal.lfilter([1.0], [1.0, 0.5], np.zeros((2, 0)), zi=[[3.0]])
+
+    assert y.shape == signal.lfilter([1.0], [1.0, 0.5], np.zeros((2, 0))).shape == (2, 0)
+    assert state.tolist() == [[3.0], [3.0]]
+
+
+def test_a_number_is_no_sequence_to_correlate_with():
+    with pytest.raises(tf.errors.ShapeError, match="correlate needs two non-empty arrays"):
+        signal.correlate(1.0, LONG)
+
+
+@pytest.mark.parametrize("zi", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0])
+def test_a_state_of_another_length_is_refused(zi):
+    with pytest.raises(tf.errors.ShapeError, match="lfilter needs 2 entries of zi"):
+        signal.lfilter([1.0], [1.0, 0.5, 0.2], LONG, zi=zi)
 
 
 def test_filters_in_vmap_and_in_recorded_functions():
@@ -214,3 +293,39 @@ def test_wrong_arguments_are_named(call, words):
 
 def test_every_name_is_scipys():
     assert [name for name in signal.__all__ if not hasattr(scipy.signal, name)] == []
+
+
+@pytest.mark.parametrize("bp", [0, 5, [5, 20], [20, 5, 5], np.array([1, 36]), 37])
+@pytest.mark.parametrize("kind", ["linear", "constant"])
+def test_trends_between_breakpoints(bp, kind):
+    for axis, data in ((1, ROWS), (0, ROWS.T)):
+        wanted = scipy.signal.detrend(data, axis, kind, bp)
+        np.testing.assert_allclose(signal.detrend(data, axis, kind, bp), wanted, atol=1e-11)
+    check(lambda x: signal.detrend(x, bp=[3, 5]), {"x": LONG}, ["x"])
+
+
+WINDOWS = [
+    *("barthann", "bohman", "exponential", "lanczos", "parzen", "triang", "tukey", "sinc"),
+    *(("tukey", alpha) for alpha in (0, 0.25, 0.9, 2.0)),
+    *(("exponential", None, 2.5), ("general gaussian", 1.5, 4.0)),
+    *(("general_cosine", [0.5, 0.3, 0.2]), ("general_hamming", 0.7), "hann_symmetric"),
+]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 31])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows_with_other_shapes(window, length):
+    for periodic in (True, False):
+        wanted = scipy.signal.get_window(window, length, periodic)
+        np.testing.assert_allclose(signal.get_window(window, length, periodic), wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize("window", ["kaiser", ("hann", 1.0), ("gaussian",), ("tukey", 1.0, 2.0)])
+def test_windows_name_their_parameters(window):
+    with pytest.raises(tf.errors.ArgumentError, match="takes the parameters"):
+        signal.get_window(window, 8)
+
+
+def test_breakpoints_beyond_the_signal_are_refused():
+    with pytest.raises(tf.errors.ArgumentError, match="between 0 and 9"):
+        signal.detrend(LONG, bp=[3, 10])

@@ -406,8 +406,8 @@ def execute(
                 break
     if primitive.result_shape is not None:
         check_elements(primitive.name, primitive.result_shape(*operands, **params))
+    kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
     try:
-        kernel = primitive.kernels.get(array_type) or primitive.kernel(array_type)
         result = kernel(*operands, **params)
     except EXPLAINED as error:
         explain_failure(primitive.name, operands, error)

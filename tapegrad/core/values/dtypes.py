@@ -96,14 +96,15 @@ class DType:
 
     @property
     def min(self) -> Any:
-        return self._limits.min
+        return self.limits.min
 
     @property
     def max(self) -> Any:
-        return self._limits.max
+        return self.limits.max
 
     @property
-    def _limits(self) -> Any:
+    def limits(self) -> Any:
+        """NumPy's `iinfo` or `finfo` of this dtype, or the like of ml_dtypes."""
         if self.name == "bfloat16":
             return _ml_dtypes().finfo(self.dtype)
         return np.iinfo(self.dtype) if self.is_integer else np.finfo(self.dtype)

@@ -6,6 +6,7 @@ over one axis. Operands are cropped or padded with zeros to the requested length
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.argument_checks import check_elements, check_whole, check_wholes
@@ -143,20 +144,34 @@ def _plan(
     )
 
 
+def _repeats(axes: tuple[int, ...]) -> bool:
+    return len(set(axes)) < len(axes)
+
+
+def _turns(x: Any, axes: Sequence[int], lengths: Sequence[int | None]) -> list[tuple[int, int]]:
+    """Return the axes and their lengths, which are those of `x` unless they are given."""
+    return [(k, x.shape[k] if n is None else n) for k, n in zip(axes, lengths, strict=True)]
+
+
+def _in_turn(x: Any, turns: Sequence[tuple[int, int]], inverse: bool, norm: str | None) -> Any:
+    """Transform over one axis after another: how NumPy defines axes that are repeated."""
+    for axis, n in turns:
+        x = fourier_p(resized(x, axis, n), axes=(axis,), inverse=inverse, norm=_norm(norm))
+    return x
+
+
 def complex_transform(
     value: Any, s: Any, axes: Any, norm: str | None, inverse: bool, name: str, default: Any = None
 ) -> Any:
     """Transform over axes, each cropped or padded to its length in `s`."""
     x = as_complex(value)
     found, lengths = _plan(x, s, axes, name, default)
+    if _repeats(found):
+        turns = _turns(x, found, lengths)[::-1]
+        return _in_turn(x, turns, inverse, norm)
     for axis, n in zip(found, lengths):
         x = x if n is None else resized(x, axis, n)
     if not found:
-        return x
-    # A repeated axis is transformed repeatedly, as in NumPy.
-    if len(set(found)) != len(found):
-        for axis in found:
-            x = fourier_p(x, axes=(axis,), inverse=inverse, norm=_norm(norm))
         return x
     return fourier_p(x, axes=found, inverse=inverse, norm=_norm(norm))
 
@@ -165,6 +180,10 @@ def real_transform(value: Any, s: Any, axes: Any, norm: Any, name: str, default:
     """Transform real values: a real transform over the last axis, complex over the others."""
     x = as_real(value, name)
     found, lengths = _plan(x, s, axes, name, default)
+    if _repeats(found):
+        *turns, (last, size) = _turns(x, found, lengths)
+        x = real_fourier_p(resized(x, last, size), axis=last, norm=_norm(norm))
+        return _in_turn(x, turns[::-1], False, norm)
     for axis, n in zip(found, lengths):
         x = x if n is None else resized(x, axis, n)
     x = real_fourier_p(x, axis=found[-1], norm=_norm(norm))
@@ -179,12 +198,16 @@ def inverse_real_transform(
     """Invert `real_transform`; without lengths, the last axis is assumed to have an even length."""
     x = as_complex(value)
     found, lengths = _plan(x, s, axes, name, default)
-    for axis, n in zip(found[:-1], lengths[:-1]):
-        x = x if n is None else resized(x, axis, n)
     last = found[-1]
     n = 2 * (x.shape[last] - 1) if lengths[-1] is None else lengths[-1]
-    if len(found) > 1:
-        x = fourier_p(x, axes=found[:-1], inverse=True, norm=_norm(norm))
+    others = found[:-1]
+    if _repeats(found):
+        x = _in_turn(x, _turns(x, others, lengths[:-1]), True, norm)
+        others = found[:0]
+    for axis, length in zip(others, lengths):
+        x = x if length is None else resized(x, axis, length)
+    if others:
+        x = fourier_p(x, axes=others, inverse=True, norm=_norm(norm))
     return inverse_real_p(resized(x, last, n // 2 + 1), axis=last, n=n, norm=_norm(norm))
 
 

@@ -65,7 +65,7 @@ def getitem(x: Any, index: Any) -> Any:
             if not part.shape and _is_element(index):
                 return part
             return as_view(part, x, SLICED, basic)
-    if type(index) is not tuple and x.shape:
+    if not isinstance(index, tuple) and x.shape:
         item = as_item(index)
         if not is_mask(item):  # one array of integers selects rows: no plan needed
             where = linear_index(x, [item], (x.shape[0],), (0,), "Indexing")

@@ -14,9 +14,10 @@ from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.elementwise.magnitude import abs as absolute
 from tapegrad.ops.elementwise.no_nan import divide_no_nan
 from tapegrad.ops.elementwise.powers import power, rsqrt
-from tapegrad.ops.elementwise.selection import maximum
+from tapegrad.ops.elementwise.selection import maximum, where as choose
 from tapegrad.ops.indexing.sparse_rows import merged
-from tapegrad.ops.linalg.common import as_matrices, dtype_of
+from tapegrad.ops.linalg.common import as_cell, as_matrices, dtype_of, identity_like
+from tapegrad.ops.linalg.determinants import slogdet_p
 from tapegrad.ops.linalg.eigen import svdvals_p
 from tapegrad.ops.linalg.solve import inv_p
 from tapegrad.ops.reduction.primitives import max as largest, min as smallest, sum as total
@@ -47,7 +48,7 @@ def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) 
         raise ArgumentError(f"The ord of a vector norm must be a number. Got {ord!r}.")
     size = absolute(x)
     if ord == math.inf:
-        return largest(size, axis, keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return smallest(size, axis, keepdims)
     if ord == 1:
@@ -55,6 +56,11 @@ def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) 
     if ord == 0:
         return total(cast(size != 0.0, dtype_of(size)), axis, keepdims)
     return root_p(total(power(size, float(ord)), axis, keepdims), order=float(ord))
+
+
+def _largest(sizes: Any, axis: Any, keepdims: bool = False) -> Any:
+    """Return the maximum of numbers that are not negative; that of none is 0."""
+    return (total if 0 in sizes.shape else largest)(sizes, axis, keepdims)
 
 
 def _as_floating(x: Any) -> Any:
@@ -76,7 +82,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
     if ord in (1, -1, math.inf, -math.inf):
         inner, outer = (row, column) if ord in (1, -1) else (column, row)
         sums = total(absolute(x), inner, True)
-        found = (largest if ord > 0 else smallest)(sums, outer, True)
+        found = (_largest if ord > 0 else smallest)(sums, outer, True)
     elif ord in (2, -2, "nuc"):
         values = svdvals_p(moveaxis(x, (row, column), (-2, -1)))
         found = _reduce_singular_values(values, ord)
@@ -93,7 +99,7 @@ def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool =
 def _reduce_singular_values(values: Any, ord: Any) -> Any:
     if ord == "nuc":
         return total(values, -1)
-    return (largest if ord == 2 else smallest)(values, -1)
+    return (_largest if ord == 2 else smallest)(values, -1)
 
 
 def norm(
@@ -162,12 +168,18 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
 def cond(x: Any, p: Any = None) -> Any:
     """Return the condition number |x| |x^-1|, by default in the 2-norm.
 
-    >>> float(cond([[2.0, 0.0], [0.0, 1.0]]))
-    2.0
+    That of a singular matrix is infinite, unless `p` is -2 and the matrix is not 0.
+
+    >>> float(cond([[2.0, 0.0], [0.0, 1.0]])), float(cond([[1.0, 1.0], [1.0, 1.0]], 1))
+    (2.0, inf)
     """
     if p in (None, 2, -2):
         values = svdvals_p(as_matrices(x, "cond", square=False))
         high, low = largest(values, -1), smallest(values, -1)
-        return low / high if p == -2 else high / low
+        ratio = low / high if p == -2 else high / low
+        return choose(high == 0.0, math.inf, ratio)
     x = as_matrices(x, "cond")
-    return matrix_norm(x, p) * matrix_norm(inv_p(x), p)
+    # The inverse of a singular matrix is an error on the host: another matrix takes its place.
+    singular = slogdet_p(x)[0] == 0.0
+    inverse = inv_p(choose(as_cell(singular), identity_like(x), x))
+    return choose(singular, math.inf, matrix_norm(x, p) * matrix_norm(inverse, p))

@@ -11,7 +11,12 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.backend.registry import backend_of
-from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
+from tapegrad.core.primitive.operand import (
+    as_operand,
+    axis_error,
+    normalize_axes,
+    normalize_axis,
+)
 from tapegrad.core.values.device import resolve_device
 from tapegrad.core.values.dtypes import numpy_dtype
 from tapegrad.core.values.tensor import Tensor
@@ -194,7 +199,7 @@ def moveaxis(x: Any, source: Axes, destination: Axes) -> Any:
 
 
 def _axis_list(axes: Any, ndim: int, name: str) -> list[int]:
-    wanted = axes if isinstance(axes, list | tuple) else (axes,)
+    wanted = axes if np.iterable(axes) else (axes,)
     return [normalize_axis(axis, ndim, name) for axis in wanted]
 
 
@@ -207,7 +212,9 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
     x = as_operand(x)
     ndim = len(x.shape)
     axis = normalize_axis(axis, ndim, "rollaxis")
-    start = normalize_axis(start, ndim + 1, "rollaxis") if start >= 0 else start + ndim
+    if not -ndim <= start <= ndim:
+        raise axis_error(f"rollaxis needs start from {-ndim} to {ndim}. Got {start}.", start, ndim)
+    start = start + ndim if start < 0 else start
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 

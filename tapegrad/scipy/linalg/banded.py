@@ -10,6 +10,7 @@ from tapegrad.errors import ShapeError
 from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of
 from tapegrad.scipy.linalg.decompositions import mirrored
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.linalg.solvers import cho_solve
 from tapegrad.scipy.vocabulary import (
     concat,
@@ -99,6 +100,7 @@ def cholesky_banded(
     return _bands_of(factor if lower else adjoint_of(factor), ab.shape[0], lower)
 
 
+@ignoring("overwrite_b", "check_finite")
 def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Solve a @ x = b, given the factor from `cholesky_banded` and whether it is lower.
 
@@ -110,6 +112,7 @@ def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any) -> Any:
     return cho_solve((_triangle_of(cb, lower, "cho_solve_banded"), lower), b)
 
 
+@ignoring("overwrite_a_band", "check_finite")
 def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> Any:
     """Return the eigenvalues, smallest first, and eigenvectors of a Hermitian banded matrix.
 
@@ -120,6 +123,7 @@ def eig_banded(a_band: Any, lower: bool = False, eigvals_only: bool = False) -> 
     return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
 
 
+@ignoring("overwrite_a_band", "check_finite")
 def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
     """Return the eigenvalues of a Hermitian banded matrix, smallest first.
 
@@ -129,6 +133,7 @@ def eigvals_banded(a_band: Any, lower: bool = False) -> Any:
     return eig_banded(a_band, lower, eigvals_only=True)
 
 
+@ignoring("check_finite", "lapack_driver")
 def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
     """Return the eigenvalues, smallest first, and eigenvectors of a symmetric tridiagonal matrix.
 
@@ -149,6 +154,7 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
     return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
 
 
+@ignoring("check_finite", "lapack_driver")
 def eigvalsh_tridiagonal(d: Any, e: Any) -> Any:
     """Return the eigenvalues of a symmetric tridiagonal matrix, smallest first.
 

@@ -12,9 +12,11 @@ from tapegrad.ops.indexing.sorting import argsort
 from tapegrad.ops.linalg import decompositions, eigen, functions, norms, schur as rotations, solve
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
 from tapegrad.ops.shape.diagonal import tril, triu
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.vocabulary import expand_dims, gather, operand, operands
 
 
+@ignoring("overwrite_a", "check_finite")
 def lu(a: Any, permute_l: bool = False) -> Any:
     """Return p, l, u with a = p @ l @ u, or (p @ l, u) with `permute_l`.
 
@@ -36,6 +38,7 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     return unit, lower, upper
 
 
+@ignoring("overwrite_a", "lwork", "check_finite")
 def qr(a: Any, *, mode: str = "full") -> Any:
     """Return q and r with q @ r = a.
 
@@ -50,6 +53,7 @@ def qr(a: Any, *, mode: str = "full") -> Any:
     return (r,) if mode == "r" else (q, r)
 
 
+@ignoring("overwrite_a", "check_finite", "lapack_driver")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Return u, s, vh with a = (u * s) @ vh.
 
@@ -61,6 +65,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return eigen.svd(operand(a), full_matrices, compute_uv)
 
 
+@ignoring("overwrite_a", "check_finite")
 def svdvals(a: Any) -> Any:
     """Return the singular values, largest first.
 
@@ -70,6 +75,7 @@ def svdvals(a: Any) -> Any:
     return eigen.svdvals(operand(a))
 
 
+@ignoring("overwrite_a", "overwrite_b", "check_finite")
 def eig(a: Any) -> tuple[Any, Any]:
     """Return the complex eigenvalues and the eigenvectors as columns.
 
@@ -80,6 +86,7 @@ def eig(a: Any) -> tuple[Any, Any]:
     return eigen.eig(operand(a))
 
 
+@ignoring("overwrite_a", "check_finite")
 def eigvals(a: Any) -> Any:
     """Return the complex eigenvalues.
 
@@ -89,6 +96,7 @@ def eigvals(a: Any) -> Any:
     return eigen.eigvals(operand(a))
 
 
+@ignoring("overwrite_a", "overwrite_b", "check_finite", "driver")
 def eigh(
     a: Any,
     b: Any = None,
@@ -144,6 +152,7 @@ def mirrored(a: Any) -> Any:
     return tril(a) + adjoint_of(below)
 
 
+@ignoring("overwrite_a", "overwrite_b", "check_finite", "driver")
 def eigvalsh(
     a: Any, b: Any = None, *, lower: bool = True, subset_by_index: tuple[int, int] | None = None
 ) -> Any:
@@ -155,6 +164,7 @@ def eigvalsh(
     return eigh(a, b, lower=lower, eigvals_only=True, subset_by_index=subset_by_index)
 
 
+@ignoring("lwork", "overwrite_a", "check_finite")
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """Return t and z with a = z @ t @ z^H: z unitary, t upper triangular.
 
@@ -169,6 +179,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     return rotations.schur(operand(a), output)
 
 
+@ignoring("overwrite_a", "check_finite")
 def hessenberg(a: Any, calc_q: bool = False) -> Any:
     """Return the Hessenberg form h of a matrix, and with `calc_q` also q with a = q @ h @ q^H.
 
@@ -246,6 +257,7 @@ def sqrtm(A: Any) -> Any:
     return functions.sqrtm(operand(A))
 
 
+@ignoring("check_finite")
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Return a vector or matrix norm, with the arguments of `numpy.linalg.norm`.
 

@@ -15,6 +15,7 @@ from tapegrad.ops.products.functions import kron
 from tapegrad.ops.reduction.squares import sum_of_squares
 from tapegrad.ops.shape.diagonal import band_part, set_diag, tril
 from tapegrad.scipy.linalg.decompositions import mirrored
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.vocabulary import (
     cast,
@@ -41,6 +42,7 @@ _FORMS = (
 _TRANSPOSES = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
+@ignoring("overwrite_a", "overwrite_b", "check_finite")
 def solve(
     a: Any, b: Any, lower: bool = False, *, assume_a: str | None = None, transposed: bool = False
 ) -> Any:
@@ -72,6 +74,7 @@ def solve(
     return solving.solve(matrix_transpose(a) if transposed else a, b)
 
 
+@ignoring("overwrite_b", "check_finite")
 def solve_triangular(
     a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
@@ -92,6 +95,7 @@ def solve_triangular(
     return solving.triangular_solve(a, b, lower=lower, adjoint=kind != 0)
 
 
+@ignoring("overwrite_a", "check_finite")
 def inv(a: Any) -> Any:
     """Return the inverse of a matrix.
 
@@ -101,6 +105,7 @@ def inv(a: Any) -> Any:
     return solving.inv(operand(a))
 
 
+@ignoring("check_finite")
 def pinv(a: Any, *, rtol: float | None = None) -> Any:
     """Return the pseudoinverse; singular values below rtol times the largest count as 0.
 
@@ -110,6 +115,7 @@ def pinv(a: Any, *, rtol: float | None = None) -> Any:
     return solving.pinv(operand(a), rtol)
 
 
+@ignoring("check_finite")
 def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
     """Return the pseudoinverse of a Hermitian matrix; only one triangle is read.
 
@@ -120,6 +126,7 @@ def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
     return solving.pinv(mirrored(a if lower else adjoint_of(a)), rtol)
 
 
+@ignoring("overwrite_a", "overwrite_b", "check_finite", "lapack_driver")
 def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution, the squared residuals, the rank and the singular values.
 
@@ -141,6 +148,7 @@ def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any
     return x, values[:0], rank, values
 
 
+@ignoring("overwrite_a", "check_finite")
 def det(a: Any) -> Any:
     """Return the determinant of a matrix.
 
@@ -153,6 +161,7 @@ def det(a: Any) -> Any:
 # Factorizations and solvers that use them
 
 
+@ignoring("overwrite_a", "check_finite")
 def cholesky(a: Any, lower: bool = False) -> Any:
     """Return the Cholesky factor, upper triangular unless `lower`.
 
@@ -163,6 +172,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
     return factor if lower else adjoint_of(factor)
 
 
+@ignoring("overwrite_a", "check_finite")
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """Return the Cholesky factor and whether it is the lower one, for `cho_solve`.
 
@@ -172,6 +182,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     return cholesky(a, lower), lower
 
 
+@ignoring("overwrite_b", "check_finite")
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Solve a @ x = b, given the result of `cho_factor(a)`.
 
@@ -184,6 +195,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     return solving.triangular_solve(factor, first, lower=lower, adjoint=lower)
 
 
+@ignoring("overwrite_a", "check_finite")
 def lu_factor(a: Any) -> tuple[Any, Any]:
     """Return L and U packed in one matrix and the permutation of the rows, for `lu_solve`.
 
@@ -196,6 +208,7 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
     return decompositions.lu(operand(a))
 
 
+@ignoring("overwrite_b", "check_finite")
 def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """Solve a @ x = b, given the result of `lu_factor(a)`.
 
@@ -219,6 +232,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
 # Structured matrices
 
 
+@ignoring("overwrite_ab", "overwrite_b", "check_finite")
 def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     """Solve a @ x = b for a banded matrix with `ab[u + i - j, j] = a[i, j]`.
 
@@ -239,6 +253,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     return solving.solve(full, b)
 
 
+@ignoring("check_finite")
 def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     """Solve a @ x = b for a Toeplitz matrix given by its first column or by (column, row).
 
@@ -249,6 +264,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     return solve(toeplitz(column, row), b)
 
 
+@ignoring("check_finite", "workers")
 def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     """Return a @ x by FFT for a Toeplitz matrix given by its first column or by (column, row).
 

@@ -10,6 +10,7 @@ from tapegrad.ops.linalg import decompositions, eigen
 from tapegrad.ops.linalg.common import adjoint_of, product
 from tapegrad.ops.shape.padding import pad
 from tapegrad.ops.shape.rearranging import flip
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.vocabulary import asin, clip, eps_of, operand, operands, sum_over, where
 
 
@@ -42,6 +43,7 @@ def orth(A: Any, rcond: float | None = None) -> Any:
     return u[:, : _rank(A, values, rcond)]
 
 
+@ignoring("overwrite_a", "check_finite", "lapack_driver")
 def null_space(A: Any, rcond: float | None = None) -> Any:
     """Return an orthonormal basis of the null space of a matrix, as columns.
 
@@ -85,6 +87,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
     return where(is_small, small, acos(where(is_small, 0.0, clip(cosines, -1.0, 1.0))))
 
 
+@ignoring("check_finite")
 def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
     """Return the unitary r that minimizes |A @ r - B|, and the sum of singular values of A^H @ B.
 

@@ -8,8 +8,8 @@ from tapegrad.scipy.signal.convolving import (
     correlate2d,
     fftconvolve,
     hilbert,
-    lfilter,
 )
+from tapegrad.scipy.signal.filtering import lfilter
 from tapegrad.scipy.signal.spectral import csd, detrend, istft, periodogram, stft, welch
 from tapegrad.scipy.signal.windows import get_window
 

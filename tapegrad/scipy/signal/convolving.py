@@ -1,28 +1,27 @@
-"""N-dimensional convolution and correlation, the Hilbert transform, and recursive filters."""
+"""N-dimensional convolution and correlation, and the Hilbert transform."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.convolution.sequences import convolve_p
 from tapegrad.ops.fourier.transforms import fftn, ifftn, irfftn, rfftn
-from tapegrad.ops.linalg.solve import triangular_solve
-from tapegrad.ops.reduction.recurrence import recurrence_p
 from tapegrad.ops.shape.padding import pad
-from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.vocabulary import (
-    broadcast_p,
-    concat,
     conjugate,
     is_complex,
-    moveaxis,
+    is_number,
     numpy_dtype_of,
     operand,
     operands,
     reshape_p,
+    rint,
     zeros_for,
 )
 
@@ -33,21 +32,36 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     """Return the convolution of two arrays over all axes.
 
     The mode is 'full', 'same' (as large as `in1`) or 'valid' (full overlap only). The method is
-    'direct' (1-D only) or 'fft'; 'auto' uses 'direct' where possible.
+    'direct' (1-D only) or 'fft'; 'auto' uses 'direct' where possible. Whole numbers give whole
+    numbers.
 
     >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0]).tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
-    x, w = _pair(in1, in2, "convolve")
     check_choice("method", method, ("auto", "direct", "fft"))
+    x, w = operands(in1, in2)
+    if not x.shape and not w.shape:
+        return _as_whole(x * w, in1, in2)
+    x, w = _pair(x, w, "convolve")
     axes = tuple(range(x.ndim))
     if len(axes) == 1 and method != "fft":
-        return _crop(convolve_p(x, w), x, w, mode, axes, "convolve")
-    if method == "direct":
+        whole = convolve_p(x, w)
+    elif method == "direct":
         raise ArgumentError(
             f"method='direct' needs 1-D arrays. Got {len(axes)} axes. Use method='fft'."
         )
-    return _crop(_by_fft(x, w, axes), x, w, mode, axes, "convolve")
+    else:
+        whole = _by_fft(x, w, axes)
+    return _as_whole(_crop(whole, x, w, mode, axes, "convolve"), in1, in2)
+
+
+def _as_whole(result: Any, *given: Any) -> Any:
+    """Round a result of whole numbers and return it in their common dtype."""
+    kinds = [numpy_dtype_of(x) if hasattr(x, "dtype") else np.asarray(x).dtype for x in given]
+    if any([kind.kind not in "iu" for kind in kinds]):
+        return result
+    # In two steps: larger numbers than a short dtype holds begin anew at its other end.
+    return cast(cast(rint(result), "int64"), np.result_type(*kinds))
 
 
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
@@ -67,23 +81,32 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0], "valid").tolist()
     [2.0, 3.0]
     """
-    x, w = _pair(in1, in2, "correlate")
-    return convolve(x, _reversed_conjugate(w), mode, method)
+    x, w = operands(in1, in2)
+    if x.shape or w.shape:
+        x, w = _pair(x, w, "correlate")
+    return _as_whole(convolve(x, _reversed_conjugate(w), mode, method), in1, in2)
 
 
-def convolve2d(in1: Any, in2: Any, mode: str = "full") -> Any:
-    """Return the convolution of two matrices with zero padding.
+def convolve2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+) -> Any:
+    """Return the convolution of two matrices.
+
+    Beyond its edges, `in1` is `fillvalue` ('fill'), periodic ('wrap') or reflected ('symm').
 
     >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]]).round(6).tolist()
     [[1.0, 3.0, 2.0]]
     """
     x, w = _pair(in1, in2, "convolve2d")
     _check_matrices(x, "convolve2d")
-    return convolve(x, w, mode)
+    whole = _with_boundary(x, w, mode, boundary, fillvalue)
+    return _as_whole(_crop(whole, x, w, mode, (0, 1), "convolve2d"), in1, in2)
 
 
-def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
-    """Return the cross-correlation of two matrices with zero padding.
+def correlate2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+) -> Any:
+    """Return the cross-correlation of two matrices; the edges are those of `convolve2d`.
 
     >>> correlate2d([[1.0, 2.0]], [[1.0, 0.0]], "valid").round(6).tolist()
     [[1.0]]
@@ -91,9 +114,35 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full") -> Any:
     x, w = _pair(in1, in2, "correlate2d")
     _check_matrices(x, "correlate2d")
     # Where the crop cannot be centered, SciPy starts one element later here than in `correlate`.
-    return _crop(
-        _by_fft(x, _reversed_conjugate(w), (0, 1)), x, w, mode, (0, 1), "correlate2d", later=True
-    )
+    whole = _with_boundary(x, _reversed_conjugate(w), mode, boundary, fillvalue)
+    cropped = _crop(whole, x, w, mode, (0, 1), "correlate2d", later=True)
+    return _as_whole(cropped, in1, in2)
+
+
+_BOUNDARIES = {
+    "fill": "CONSTANT",
+    "pad": "CONSTANT",
+    "wrap": "WRAP",
+    "circular": "WRAP",
+    "symm": "SYMMETRIC",
+    "symmetric": "SYMMETRIC",
+}
+
+
+def _with_boundary(x: Any, w: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
+    """Return the full convolution of a matrix that continues beyond its edges."""
+    check_choice("boundary", boundary, _BOUNDARIES)
+    if np.ndim(fillvalue):
+        raise ArgumentError(f"fillvalue must be a number. Got shape {np.shape(fillvalue)}.")
+    filling = _BOUNDARIES[boundary]
+    # The valid part has no share of the edges.
+    if mode == "valid" or (filling == "CONSTANT" and is_number(fillvalue, 0)):
+        return _by_fft(x, w, (0, 1))
+    reach = [n - 1 for n in w.shape]
+    wide = pad(x, [(n, n) for n in reach], filling, fillvalue if filling == "CONSTANT" else 0)
+    # Where the whole of w lies on the wide matrix.
+    index = tuple(slice(n, n + length + n) for n, length in zip(reach, x.shape))
+    return _by_fft(wide, w, (0, 1))[index]
 
 
 def _check_matrices(x: Any, name: str) -> None:
@@ -112,7 +161,7 @@ def _pair(in1: Any, in2: Any, name: str) -> tuple[Any, Any]:
 
 
 def _reversed_conjugate(w: Any) -> Any:
-    return conjugate(w)[(slice(None, None, -1),) * w.ndim]
+    return conjugate(w) if not w.shape else conjugate(w)[(slice(None, None, -1),) * w.ndim]
 
 
 def _by_fft(x: Any, w: Any, axes: tuple[int, ...]) -> Any:
@@ -165,45 +214,3 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
 def _analytic_weights(n: int) -> Any:
     ends = {0, n // 2} if n % 2 == 0 else {0}
     return [1.0 if k in ends else 2.0 if k < (n + 1) // 2 else 0.0 for k in range(n)]
-
-
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1) -> Any:
-    """Filter x along one axis by the rational transfer function b / a.
-
-    Without feedback (`a` has one entry) this is a convolution, with one feedback term a linear
-    recurrence, and with more terms a triangular system of the length of the signal.
-
-    >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
-    [1.0, 0.5, 0.25]
-    """
-    b, a, x = operands(b, a, x)
-    b, a = (reshape_p(v, shape=(1,)) if not v.shape else v for v in (b, a))
-    if b.ndim != 1 or a.ndim != 1 or not a.shape[0] or not b.shape[0]:
-        raise ShapeError(f"lfilter needs vectors b and a. Got shapes {b.shape} and {a.shape}.")
-    axis = normalize_axis(axis, x.ndim, "lfilter")
-    lead = a[:1]
-    rows = moveaxis(x, axis, -1)
-    n = rows.shape[-1]
-    if not n:
-        return x
-    forward = broadcast_p(b / lead, shape=(*rows.shape[:-1], b.shape[0]))
-    y = convolve_p(rows, forward)[..., :n]
-    back = a[1:] / lead
-    return moveaxis(_apply_feedback(back, y, n), -1, axis)
-
-
-def _apply_feedback(back: Any, y: Any, n: int) -> Any:
-    """Return z with z[i] + back[0] z[i - 1] + back[1] z[i - 2] + ... = y[i]."""
-    order = back.shape[0]
-    if not order or not n:
-        return y
-    if order == 1:
-        rate = broadcast_p(-back, shape=tuple(y.shape))
-        return recurrence_p(rate, y, axis=y.ndim - 1, reverse=False)
-    kept = back[: min(order, n - 1)]
-    one = zeros_for(back, (1,), numpy_dtype_of(back)) + 1
-    column = pad(concat([one, kept], 0), [(0, n - 1 - kept.shape[0])])
-    lower = toeplitz(column, 0.0 * column)
-    flat = reshape_p(y, shape=(-1, n))
-    z = triangular_solve(lower, moveaxis(flat, -1, 0))
-    return reshape_p(moveaxis(z, 0, -1), shape=tuple(y.shape))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, check_wholes
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.fourier.frames import frame, overlap_and_add
@@ -16,6 +17,7 @@ from tapegrad.ops.shape.padding import pad
 from tapegrad.scipy.signal.windows import host_window
 from tapegrad.scipy.vocabulary import (
     as_constant,
+    concat,
     conjugate,
     is_complex,
     mean,
@@ -71,8 +73,13 @@ def _like(x: Any, values: np.ndarray) -> Any:
     return place_next_to(x, values.astype(kind if kind.kind != "c" else kind.type(0).real.dtype))
 
 
-def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
+) -> Any:
     """Subtract the mean ('constant') or the best fitting line ('linear') from a signal.
+
+    With the breakpoints `bp`, each part between them has its own line. The data are not changed;
+    `overwrite_data` is ignored.
 
     >>> detrend([1.0, 2.0, 3.0]).round(6).tolist()
     [0.0, 0.0, 0.0]
@@ -84,11 +91,21 @@ def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
         raise ArgumentError(f"type must be 'linear' or 'constant'. Got {type!r}.")
     axis = normalize_axis(axis, x.ndim, "detrend")
     rows = moveaxis(x, axis, -1)
+    n = rows.shape[-1]
+    ends = sorted({0, n, *check_wholes("bp", bp)})
+    if ends[0] < 0 or ends[-1] > n:
+        raise ArgumentError(f"The breakpoints bp must lie between 0 and {n}. Got {bp}.")
+    parts = [_without_line(rows[..., a:b]) for a, b in itertools.pairwise(ends)]
+    return moveaxis(concat(parts, -1) if parts else rows, -1, axis)
+
+
+def _without_line(rows: Any) -> Any:
+    """Subtract the line that fits each row best."""
     ramp = np.arange(rows.shape[-1]) - 0.5 * (rows.shape[-1] - 1)
     rows = rows - mean(rows, -1, keepdims=True)
-    place = _like(x, ramp)
+    place = _like(rows, ramp)
     slope = sum_over(rows * place, -1, keepdims=True) / max(float((ramp * ramp).sum()), 1e-300)
-    return moveaxis(rows - slope * place, -1, axis)
+    return rows - slope * place
 
 
 def _transforms(x: Any, cut: Segments, trend: Any) -> Any:
