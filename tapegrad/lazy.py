@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from importlib.util import find_spec
 from typing import Any
 
-from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_class, check_function
 from tapegrad.core.exports import list_exports
 from tapegrad.core.values.array_interface import ArrayInterface, register_array_interface
@@ -171,9 +169,15 @@ def _load_array_interface() -> ArrayInterface:
 register_array_interface(_load_array_interface)
 
 
+def _has_keras() -> bool:
+    from importlib.util import find_spec  # slow to import
+
+    return find_spec("keras") is not None
+
+
 def load(name: str) -> Any:
     """Import a namespace or a function of the package."""
-    if name == "keras" and os.environ.get("KERAS_BACKEND") == "tapegrad" and find_spec("keras"):
+    if name == "keras" and os.environ.get("KERAS_BACKEND") == "tapegrad" and _has_keras():
         importlib.import_module("keras_tapegrad")  # adds tapegrad to the backends of Keras
         return importlib.import_module("keras")
     if name in NAMESPACES:
@@ -182,6 +186,8 @@ def load(name: str) -> Any:
         list_exports(vars(namespace))
         return namespace
     if name not in FUNCTIONS:
+        from tapegrad.absent import absence  # long, and needed for a misspelt name only
+
         raise absence("", name)
     module, defined_as = FUNCTIONS[name]
     # As for namespaces.

@@ -24,7 +24,10 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("tapegrad", "backends", "benchmarks")
 
 COMPILED_AS_USERS_DO = {
-    "tests/api/": 8, "tests/data/": 8, "tests/keras/": 8, "tests/scipy/": 8, "tests/text/": 8,
+    "tests/api/": 8, "tests/compat/": 8, "tests/data/": 8, "tests/distribute/": 8,
+    "tests/examples/": 8, "tests/fuzz/": 8, "tests/keras/": 8, "tests/numpy/": 8,
+    "tests/scipy/": 8, "tests/text/": 8,
+    "tests/house/test_documents.py": 8, "tests/rules/test_samples_under_the_sentinel.py": 8,
     "tests/program/test_loops_with_stages.py::test_random_rows_equal_numpy": 8,
     "tests/program/": 5,
 }  # fmt: skip

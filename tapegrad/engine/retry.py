@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,8 @@ def retry(memory: Memory, error: MemoryError, function: Callable[[], Any]) -> An
 
 def forget_frames(error: BaseException) -> None:
     """Drop the intermediate results that the frames of a failed call still hold."""
+    import traceback  # slow to import, and memory seldom runs out
+
     cause: BaseException | None = error
     while cause is not None:
         traceback.clear_frames(cause.__traceback__)

@@ -29,9 +29,14 @@ def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
     return x, normalize_axis(axis, len(x.shape), name)
 
 
-def _unraveled(result: Any, a: Any, axis: int | None) -> Any:
-    """Return a result for `a`, which `_along` has made a vector if it is a scalar."""
-    return result if axis is None or as_array(a).shape else reshape(result, ())
+def _in_order(primitive: Any, a: Any, axis: int | None, name: str, **params: Any) -> Any:
+    """Call a primitive that orders elements along `axis`; a scalar is a vector for it."""
+    x = as_array(a)
+    rank = len(x.shape)
+    if axis is None or not rank:
+        result = primitive(ravel(x), axis=0, **params)
+        return result if axis is None else reshape(result, ())
+    return primitive(x, axis=normalize_axis(axis, rank, name), **params)
 
 
 KINDS = ("quicksort", "heapsort", "mergesort", "stable")
@@ -65,9 +70,7 @@ def sort(
     ([1, 2, 3], [3, 2, 1])
     """
     _check_options(kind, order, stable)
-    x, place = _along(a, axis, "sort")
-    result = sort_p(x, axis=place, descending=bool(descending))
-    return _unraveled(result, a, axis)
+    return _in_order(sort_p, a, axis, "sort", descending=bool(descending))
 
 
 def argsort(
@@ -85,9 +88,7 @@ def argsort(
     [1, 2, 0]
     """
     _check_options(kind, order, stable)
-    x, place = _along(a, axis, "argsort")
-    found = argsort_p(x, axis=place, descending=bool(descending), stable=True)
-    return _unraveled(found, a, axis)
+    return _in_order(argsort_p, a, axis, "argsort", descending=bool(descending), stable=True)
 
 
 def sort_complex(a: Any) -> Any:

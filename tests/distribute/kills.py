@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.distribute.processes import PROGRAMS, Finished, finish, run
 
 MODES = ("whole", "states")
 
 
-def kill_and_resume(kills: int, steps: int, counts: list[int], seed: int) -> dict[str, float]:
+def kill_and_resume(kills: int, steps: int, counts: list[int], seed: int) -> dict[str, Any]:
     """Train with kills, and fail unless the weights are those of training without any.
 
     `counts` are the numbers of processes, in turns. The steps until a kill are few, so that the run
@@ -42,7 +44,9 @@ def kill_and_resume(kills: int, steps: int, counts: list[int], seed: int) -> dic
         finished = _train(count, f"{folder}/saved", target, steps, steps, 0.0, MODES[survived % 2])
         assert finished.status == 0, finished.err
         assert target.read_bytes() == expected.read_bytes()
-    return {"kills": survived, "steps": steps, "seconds": round(time.monotonic() - started)}
+        digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    seconds = round(time.monotonic() - started)
+    return {"kills": survived, "steps": steps, "seconds": seconds, "weights_sha256": digest}
 
 
 def _latest(folder: Path) -> int:

@@ -204,9 +204,9 @@ def test_the_compiler_writes_where_nobody_else_can(
     seen = []
     compile_library = making.compile_library
 
-    def watched(found: Any, source: str, target: Path) -> None:
+    def watched(found: Any, source: str, target: Path, **options: bool) -> None:
         seen.append(stat.S_IMODE(target.parent.stat().st_mode))
-        compile_library(found, source, target)
+        compile_library(found, source, target, **options)
 
     monkeypatch.setattr(making, "compile_library", watched)
     own_folder.mkdir(mode=0o755)

@@ -231,12 +231,12 @@ def test_equal_sizes_need_not_be_equal_later() -> None:
         np.testing.assert_array_equal(compiled(x, y), np.concatenate([x, y]) * 2.0)
 
 
-def test_a_hundred_batch_sizes() -> None:
+def test_many_batch_sizes() -> None:
     compiled = tf.function(lambda x, w: tf.reduce_mean(tf.nn.relu(x @ w)))
     weights = data(6, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for size in range(2, 102):
+        for size in range(2, 102, 3):  # for each, a kernel with its number of rows is compiled
             x = data(size, 6)
             np.testing.assert_allclose(
                 compiled(x, weights), np.maximum(x @ weights, 0.0).mean(), rtol=1e-12

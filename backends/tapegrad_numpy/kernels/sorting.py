@@ -13,7 +13,9 @@ Array = Any
 
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
-    y = np.sort(x, axis=axis)
+    # As np.sort, which takes as long again before it sorts 100 numbers.
+    y = x.copy(order="K")
+    y.sort(axis=axis)
     return np.flip(y, axis) if descending else y
 
 

@@ -29,7 +29,7 @@ from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, f
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import with_short_rows, write_stages
 from tapegrad_numpy.loops.unrolled_columns import write_unrolled_columns
-from tapegrad_numpy.loops.vector_maths import FUNCTIONS, functions_text
+from tapegrad_numpy.loops.vector_maths import FUNCTIONS, calls_library, functions_text
 
 _OF_FEW_COLUMNS = (write_short_columns, write_unrolled_columns)
 _WORTH_A_PROCESS = 3
@@ -178,8 +178,9 @@ def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
     """Compile kernels together; if that fails, one by one, and warn about those that fail."""
     try:
         with CACHE.scratch() as folder:
-            compile_library(compiler, _source(kernels), folder / "loops.so")
-            CACHE.keep((folder / "loops.so").read_bytes(), list(kernels))
+            library, calls = folder / "loops.so", calls_library(_functions_of(kernels))
+            compile_library(compiler, _source(kernels), library, calls_nothing=not calls)
+            CACHE.keep(library.read_bytes(), list(kernels))
     except (CompileError, OSError) as error:
         if len(kernels) > 1 and isinstance(error, CompileError):
             for key, kernel in kernels.items():
@@ -192,9 +193,12 @@ def _compile(compiler: Compiler, kernels: dict[str, Kernel]) -> None:
         )
 
 
+def _functions_of(kernels: dict[str, Kernel]) -> frozenset[str]:
+    return frozenset[str]().union(*(kernel.functions for kernel in kernels.values()))
+
+
 def _source(kernels: dict[str, Kernel]) -> str:
-    names = frozenset[str]().union(*(kernel.functions for kernel in kernels.values()))
-    parts = [functions_text(names), PARTIAL_RESULTS, SMALL_RESULTS]
+    parts = [functions_text(_functions_of(kernels)), PARTIAL_RESULTS, SMALL_RESULTS]
     for key, kernel in kernels.items():
         text = kernel.text.replace("_KEY", f"_{key}")
         closes = f"close_{key}" if f"close_{key}(" in text else "0"

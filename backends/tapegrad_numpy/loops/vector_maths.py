@@ -37,6 +37,9 @@ _OWN = (
     "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
     "power_of_root", "smaller", "times_power_of_two", "whole_power",
 )  # fmt: skip
+_INSTRUCTIONS = ("ceil", "copysign", "fabs", "floor", "rint", "sqrt", "trunc")
+"""Functions of the C library that processors compute themselves."""
+_CALLING = {*_LIBRARY, *FAR, "floored_quotient", "floored_remainder", "pow"} - {*_INSTRUCTIONS}
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
 
@@ -87,6 +90,11 @@ def functions_text(names: Iterable[str]) -> str:
     parts.append("#define tg_signbit(x) signbit(x)\n")
     parts.append(_chosen("magnitude", "magnitude_float", "magnitude_double", 1))
     return "".join(parts)
+
+
+def calls_library(names: Iterable[str]) -> bool:
+    """Whether any of these functions calls the C library."""
+    return not _CALLING.isdisjoint(_in_order(set(names) & set(_OWN)) + list(names))
 
 
 _TWO = frozenset({
