@@ -106,7 +106,7 @@ def to_arrays(values: Sequence[np.ndarray]) -> list[Any]:
 
     They are copied as `to_tensor` does it, but together where the device can do that.
     """
-    if _adapters:
+    if any([adapter_of(value) is not None for value in values]):
         return [to_tensor(value).array for value in values]
     for value in values:
         refuse_unsupported(value.dtype, type(value).__name__)
@@ -118,7 +118,7 @@ def to_tensors(values: Sequence[Any]) -> list[Tensor]:
 
     They are copied together where the device can do that.
     """
-    if _adapters:
+    if any([adapter_of(value) is not None for value in values]):
         return [to_tensor(value) for value in values]
     return [wrap(array) for array in host.place_together([to_host_array(one) for one in values])]
 

@@ -99,8 +99,9 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(with_joined_vectors)
     one_launch = capabilities is not None and capabilities.fused_rounds
     one_call = capabilities is not None and capabilities.sequences is not None
-    if loops is not None and (one_call or one_launch):
-        passes.append(partial(with_recurrences, loops=loops, in_one_launch=one_launch))
+    if backend is not None and loops is not None and (one_call or one_launch):
+        rolled = partial(with_recurrences, loops=loops, in_one_launch=one_launch)
+        passes.append(partial(rolled, put=backend.from_host))
     if loops is not None:
         passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)

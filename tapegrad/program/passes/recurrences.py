@@ -48,7 +48,13 @@ The numbers say how many carried values, entries and shared values it takes, and
 loop makes.
 """
 
+Put = Callable[[np.ndarray, str], Any]
+
 _bodies: list[MakeBody] = []
+
+
+def _as_it_is(array: np.ndarray, device: str) -> Any:
+    return array
 
 
 def register_bodies(make: MakeBody) -> None:
@@ -56,16 +62,18 @@ def register_bodies(make: MakeBody) -> None:
     _bodies[:] = [make]
 
 
-def with_recurrences(graph: Graph, loops: LoopCompiler, in_one_launch: bool = False) -> Graph:
+def with_recurrences(
+    graph: Graph, loops: LoopCompiler, in_one_launch: bool = False, put: Put = _as_it_is
+) -> Graph:
     """Replace elementwise rounds by loops, if `loops` can compile all of their calls.
 
     If all rounds are `in_one_launch`, they have no sums, and what they carry may be large, because
-    it stays in registers.
+    it stays in registers. `put` copies an array to a device.
     """
     if len(graph.calls) < 2 * LEAST_ROUNDS or not _bodies:
         return graph
     given = with_late_sums(graph) if in_one_launch else graph
-    rolling = _Rolling(given, None if in_one_launch else MOST_BYTES)
+    rolling = _Rolling(given, None if in_one_launch else MOST_BYTES, put)
     for places in rounds_of(given.calls, with_sums=not in_one_launch):
         if all(_is_compiled(given.calls[place], loops) for place in places[0]):
             rolling.roll(places)
@@ -86,8 +94,8 @@ def _is_compiled(call: Call, loops: LoopCompiler) -> bool:
 class _Rolling:
     """A graph in which loops replace the calls of rounds."""
 
-    def __init__(self, graph: Graph, most_bytes: int | None) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, graph: Graph, most_bytes: int | None, put: Put) -> None:
+        self._most_bytes, self._put = most_bytes, put
         self._graph, self._calls, self._makers = graph, graph.calls, makers_of(graph.calls)
         self._numbers = unused_numbers(graph)
         self._entry_of = _entries(graph.calls)
@@ -186,7 +194,8 @@ class _Rolling:
         if isinstance(entry, PerRound):
             numbers = entry.numbers if rounds.direction > 0 else entry.numbers[::-1]
             value = self._new_value(like.results[0], (count,))
-            self._constants[value.number] = np.array(numbers, value.dtype)
+            array = np.array(numbers, value.dtype)
+            self._constants[value.number] = self._put(array, value.device)
             return value
         low = entry.first if entry.step > 0 else entry.first - count + 1
         array = self._now(entry.array, like)

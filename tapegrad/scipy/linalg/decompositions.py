@@ -86,7 +86,7 @@ def eig(a: Any) -> tuple[Any, Any]:
     return eigen.eig(operand(a))
 
 
-@ignoring("overwrite_a", "check_finite")
+@ignoring("overwrite_a", "overwrite_b", "check_finite")
 def eigvals(a: Any) -> Any:
     """Return the complex eigenvalues.
 
