@@ -46,7 +46,17 @@ def unrolled_with_states(w: Any, x: Any) -> Any:
     return tnp.stack(states)
 
 
-PROGRAMS = [scanned, scanned_from_the_end, two_states, unrolled, unrolled_with_states]
+def unrolled_with_numbers(w: Any, x: Any) -> Any:
+    h = x[0]
+    for t in range(1, 60):
+        h = tnp.tanh(w * h * (0.9 - 0.01 * t) + x[t])
+    return h
+
+
+PROGRAMS = [
+    *(scanned, scanned_from_the_end, two_states),
+    *(unrolled, unrolled_with_states, unrolled_with_numbers),
+]
 
 
 def run(function: Callable[..., Any], device: str, dtype: str) -> list[list[Any]]:
