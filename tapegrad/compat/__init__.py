@@ -34,4 +34,7 @@ def __getattr__(name: str) -> Any:
     raise absence("compat", name)
 
 
-_check_calls(globals(), ("as_bytes", "as_str", "as_str_any", "as_text"))
+_check_calls(
+    globals(),
+    ("as_bytes", "as_str", "as_str_any", "as_text", "dimension_at_index", "dimension_value"),
+)

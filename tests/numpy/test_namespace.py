@@ -265,7 +265,7 @@ WORDS = {
     "np.histogram(x, 'auto', weights=x)": "takes no weights",
     "np.einsum('i->', x, dtype='float32')": "cannot cast float64 to float32",
     "np.quantile(x, 0.5, weights=x)": "need method='inverted_cdf'",
-    "np.quantile(x, 0.5, method='inverted_cdf', weights=[-1, 1, 1])": "Weights must be 0 or more",
+    "np.quantile(x, 0.5, method='inverted_cdf', weights=[-1, 1, 1])": "Weights must be finite and",
     "np.quantile(x, 0.5, method='inverted_cdf', weights=[1.0])": "Weights must have the shape",
     "np.interp(x, [0.0, 2.0, 1.0], x)": "points xp in increasing order",
     "np.polynomial.Polynomial([1.0]) + np.polynomial.Chebyshev([1.0])": "use convert()",

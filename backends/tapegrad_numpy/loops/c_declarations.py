@@ -21,6 +21,8 @@ _INTEGERS = (
 _REST = r"""
 typedef __SIZE_TYPE__ size_t;
 #define bool _Bool
+#define false 0
+#define true 1
 #define INT32_MAX __INT32_MAX__
 #define INT32_MIN (-__INT32_MAX__ - 1)
 #define INT64_MAX __INT64_MAX__

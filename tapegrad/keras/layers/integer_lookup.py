@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.values.device import device
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.trial import is_trial
@@ -87,6 +88,7 @@ class IntegerLookup(CategoryLayer):
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[int]:
         """Return the integers in the order of their positions."""
+        check_flag("include_special_tokens", include_special_tokens, "get_vocabulary")
         tokens = list(self._tokens or ())
         if not include_special_tokens:
             return tokens

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
 from tapegrad.core.values.trial import is_trial
@@ -98,6 +99,7 @@ class StringLookup(CategoryLayer):
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
         """Return the texts in the order of their positions."""
+        check_flag("include_special_tokens", include_special_tokens, "get_vocabulary")
         tokens = [token.decode(self.encoding, "replace") for token in self._places or ()]
         if not include_special_tokens:
             return tokens
