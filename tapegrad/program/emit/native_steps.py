@@ -147,7 +147,7 @@ class Natives:
         """Return the instructions of a call with operands and results that lie so."""
         loop = _loops.get(name)
         if loop is None:
-            key = (name, id(kernel), tuple(layouts), count, _key(params))
+            key = (name, kernel, tuple(layouts), count, _key(params))
             given = (name, kernel, layouts[:count], layouts[count:], params)
             made: Sequence[NativeStep] | None = self._once(self._compiler.steps, key, *given)
             return made

@@ -37,7 +37,7 @@ SMALLER = 8
 """The size of a value over that of a much smaller array, which stays in a cache."""
 
 NEGLIGIBLE = 256
-"""The size of a value over that of an array whose bytes do not count."""
+"""The size of a value over that of an array that takes no time to read beside it."""
 
 
 class Cost(NamedTuple):

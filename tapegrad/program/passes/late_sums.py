@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tapegrad.core.exact_key import exact_key
-from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import makers_of, unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.passes.new_calls import NewCalls
 
 LEAST_TERMS = 16
 """The fewest sums that are replaced by one."""
@@ -79,35 +79,20 @@ def _summed_late(
     total = parts[0]
     added = parts[1:] if chain.start is None else parts
     for k, (place, part) in enumerate(zip(chain.additions, added, strict=True)):
-        new[place] = []
         name = calls[place].primitive.name
+        adding = NewCalls(calls[place], numbers)
         if k or chain.start is None:
-            made = replace(part, number=next(numbers))
-            new[place] = [_call(calls[place], name, (total, part), {}, made)]
-            total = made
+            total = adding.add(name, (total, part), {}, part.shape)
         elif name == "subtract":
-            total = replace(part, number=next(numbers))
-            new[place] = [_call(calls[place], "negative", (part,), {}, total)]
-    first_sum, last = calls[chain.terms[0].places[0]], calls[chain.additions[-1]]
-    result = last.results[0]
-    summed = result if chain.start is None else replace(result, number=next(numbers))
-    params = first_sum.params
-    new[chain.additions[-1]].append(_call(last, first_sum.primitive.name, (total,), params, summed))
+            total = adding.add("negative", (part,), {}, part.shape)
+        new[place] = adding.calls
+    reduction, last = calls[chain.terms[0].places[0]], calls[chain.additions[-1]]
+    summing, result = NewCalls(last, numbers), last.results[0]
+    total = summing.add(reduction.primitive.name, (total,), reduction.params, result.shape)
     if chain.start is not None:
-        new[chain.additions[-1]].append(_call(last, "add", (chain.start, summed), {}, result))
+        summing.add("add", (chain.start, total), {}, result.shape)
+    new[chain.additions[-1]] += summing.ending_in(result)
     return new
-
-
-def _call(
-    like: Call, name: str, operands: Sequence[Any], params: dict[str, Any], result: Value
-) -> Call:
-    return replace(
-        like,
-        primitive=PRIMITIVES[name],
-        operands=tuple(operands),
-        params=params,
-        results=(result,),
-    )
 
 
 class _Chains:
@@ -166,7 +151,11 @@ class _Chains:
         return None
 
     def _guarded(self, call: Call, place: int, factors: int) -> _Term | None:
-        """Return the term of a product with a sum that is 0 where the sum is."""
+        """Return the term of a product with a sum that is 0 where the sum is.
+
+        Each element is 0 where its part of the sum is. Results differ only where a factor is
+        infinite or NaN and the parts of a sum cancel each other exactly.
+        """
         product, cotangent = call.reads if len(call.reads) == 2 else (None, None)
         at = None if product is None else self._makers.get(product.number)
         if product is None or cotangent is None or at is None or not self._is_own(product):

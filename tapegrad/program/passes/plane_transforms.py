@@ -1,7 +1,7 @@
 """Merge real Fourier transforms with the complex ones over other axes.
 
-A library transforms planes and volumes in one call. Transforms over single axes are copied where
-the axis is not the last one.
+A library transforms planes and volumes in one call. A transform over another axis than the last one
+copies its operand.
 """
 
 from __future__ import annotations

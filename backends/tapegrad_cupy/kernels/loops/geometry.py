@@ -267,7 +267,7 @@ def _width(
     dtypes = [loop.inputs[k].dtype for k in plain if loop.inputs[k].seen == loop.shape]
     stored = [out for out in loop.outputs if out.combine is None and not out.axes]
     dtypes += [output.dtype for output in stored]
-    # If nothing has the size of the space, fewer threads have fewer offsets to compute.
+    # Broadcast arrays alone are read in vectors too, so that fewer offsets are computed.
     dtypes = dtypes or [loop.inputs[k].dtype for k, own in zip(plain, steps) if own[-1] == 1]
     width = full_vector_length(max((dtype.itemsize for dtype in dtypes), default=8))
     while width > 1:

@@ -61,7 +61,7 @@ def _threads_for(count: int) -> int:
 
 
 def rounds_kernel(form: Any, backwards: bool) -> RoundsKernel | None:
-    """Return the kernel for the code of a round, None if the round is more than one flat loop."""
+    """Return the kernel that runs rounds of this code, None if there is no plan for them."""
     plan = rounds_plan(form, backwards)
     constants = form.graph.constants
     if plan is None or not all(

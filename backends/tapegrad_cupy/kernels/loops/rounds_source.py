@@ -74,8 +74,8 @@ class _Writer:
         self._plan, self._threads = plan, threads
         self._arrays = Arrays(plan.loop, plan.walk, [None] * len(plan.loop.outputs))
         self._loaded = [i for i, one in enumerate(plan.inputs) if one.kind == "entry"]
-        self._carried = [_stored_type(dtype) for dtype in plan.carried_dtypes]
-        self._made = [_stored_type(dtype) for dtype in plan.made_dtypes]
+        self._carried_types = [_stored_type(dtype) for dtype in plan.carried_dtypes]
+        self._made_types = [_stored_type(dtype) for dtype in plan.made_dtypes]
         self._shared = [
             i for i, one in enumerate(plan.inputs) if one.kind in ("shared", "constant")
         ]
@@ -95,10 +95,10 @@ class _Writer:
 
     def _parameters(self) -> list[str]:
         arrays = self._arrays
-        first = [f"const {kind}* __restrict__ f{k}" for k, kind in enumerate(self._carried)]
+        first = [f"const {kind}* __restrict__ f{k}" for k, kind in enumerate(self._carried_types)]
         read = [f"const {arrays.stored(i)}* __restrict__ p{i}" for i in self._outer]
-        last = [f"{kind}* __restrict__ l{k}" for k, kind in enumerate(self._carried)]
-        made = [f"{kind}* __restrict__ m{k}" for k, kind in enumerate(self._made)]
+        last = [f"{kind}* __restrict__ l{k}" for k, kind in enumerate(self._carried_types)]
+        made = [f"{kind}* __restrict__ m{k}" for k, kind in enumerate(self._made_types)]
         return ["const i64 length", *first, *read, *last, *made]
 
     @property
@@ -115,7 +115,7 @@ class _Writer:
             + arrays.indices("k", combined=False)
             + arrays.offsets(range(len(plan.loop.inputs)), True, False, False, False)
         )
-        for k, kind in enumerate(self._carried):
+        for k, kind in enumerate(self._carried_types):
             text += f"    {kind} h{k} = f{k}[ow];\n"
         for i in self._shared:
             text += f"    const {arrays.computed(i)} s{i} = widen(p{i}[o{i}]);\n"
@@ -179,12 +179,12 @@ class _Writer:
         count = plan.walk.count(combined=False)
         stores = "".join(
             f"            m{k}[at * {count}ll + (i64)ow] = {self._stored(one, kind)};\n"
-            for k, (one, kind) in enumerate(zip(plan.made, self._made, strict=True))
+            for k, (one, kind) in enumerate(zip(plan.made, self._made_types, strict=True))
         )
         # All new values are made before the first one replaces an old one.
         news = "".join(
             f"            const {kind} n{k} = {self._stored(one, kind)};\n"
-            for k, (one, kind) in enumerate(zip(plan.carried, self._carried, strict=True))
+            for k, (one, kind) in enumerate(zip(plan.carried, self._carried_types, strict=True))
         )
         moves = " ".join(f"h{k} = n{k};" for k in range(len(plan.carried)))
         return (
