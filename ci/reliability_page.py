@@ -91,8 +91,9 @@ HEAD = """# Reliability
 
 `ci/reliability_page.py` writes this page from recorded runs; the figures are not edited by hand.
 The fuzzers are in `tests/fuzz`. Each takes `--seconds` and `--seed` and prints the seed of a fault,
-and `tests/fuzz/test_short.py` runs all of them for a few seconds with a new seed each day. A fault
-that was found and mended has a test in `tests/fuzz/test_found_faults.py` or next to the code.
+and `tests/fuzz/test_short.py` runs all of them for a few seconds with a new seed for each commit.
+A fault that was found and mended has a test in `tests/fuzz/test_found_faults.py` or next to the
+code.
 The other checks have a short form among the tests as well.
 """
 
