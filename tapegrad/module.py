@@ -32,6 +32,9 @@ class Module(Observed):
     2
     """
 
+    _TF_MODULE_IGNORED_PROPERTIES: frozenset[str] = frozenset()
+    """Attributes without variables and modules; TensorFlow's name, which subclasses extend."""
+
     def __init__(self, name: str | None = None) -> None:
         if name is not None and not name.isidentifier():
             raise ArgumentError(f"The name of a module must be a Python identifier. Got {name!r}.")
@@ -120,7 +123,8 @@ def _walk(
     """
     seen.add(id(module))
     inner: list[tuple[Path, Module]] = []
-    for name in sorted(vars(module), key=key):
+    names = vars(module).keys() - module._TF_MODULE_IGNORED_PROPERTIES
+    for name in sorted(names, key=key):
         for place, value in _leaves((*path, name), vars(module)[name]):
             if id(value) in seen and not repeats:
                 continue

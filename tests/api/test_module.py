@@ -128,6 +128,9 @@ def test_subclasses_collect_their_own_kinds_of_values():
             self.second = {"b": Parameter(2.0), "a": [3.0]}
             self.first = Parameter(1.0)
             self.twice = self.first
+            self.cache = Parameter(9.0)
+
+        _TF_MODULE_IGNORED_PROPERTIES = tf.Module._TF_MODULE_IGNORED_PROPERTIES.union({"cache"})
 
     model = Model()
     parameters = [*model._flatten(predicate=lambda value: isinstance(value, Parameter))]
