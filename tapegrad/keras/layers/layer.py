@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
@@ -505,7 +504,7 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor, and cast floating values to the compute dtype."""
         if type(value) is not Tensor:
-            if isinstance(value, SparseTensor) and not _has_own_call(type(self)):
+            if isinstance(value, SparseTensor) and not _has_own_call(self):
                 value = to_dense(value, validate_indices=False)
             elif isinstance(value, SparseTensor):
                 wanted = self.dtype_policy.compute_dtype
@@ -581,10 +580,9 @@ def _common_shape(one: _Shape, other: _Shape) -> Shape:
     return tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes))
 
 
-@functools.cache
-def _has_own_call(kind: type) -> bool:
+def _has_own_call(layer: Layer) -> bool:
     """Whether users wrote what a layer computes; the layers of this package need dense tensors."""
-    return not str(kind.call.__module__).startswith("tapegrad.")
+    return not str(layer.call.__module__).startswith("tapegrad.")
 
 
 def _is_array(value: Any) -> bool:
