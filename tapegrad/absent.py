@@ -38,7 +38,6 @@ _OPERATORS = (
     "There are no operators without a matrix. Use matrices with tapegrad.linalg, or functions of "
     "vectors with tapegrad.scipy.sparse.linalg."
 )
-_BANDS = "Use tapegrad.linalg.solve on the whole matrix, or tapegrad.scipy.sparse.linalg.spsolve."
 _SPECS = "Use tapegrad.TensorSpec."
 _PRESET = "Programs are compiled in one way; there is nothing to set."
 
@@ -177,10 +176,7 @@ RULES = {
     "io.match_filenames_once": "Use tapegrad.io.gfile.glob.",
     "is_symbolic_tensor": "Symbolic tensors are those of Keras; see keras.utils.is_keras_tensor.",
     "linalg.LinearOperator*": _OPERATORS,
-    "linalg.*tridiagonal*": _BANDS,
-    "linalg.banded_triangular_solve": _BANDS,
     "linalg.experimental": "Use tapegrad.scipy.sparse.linalg.cg.",
-    "linalg.lu_*": "Use tapegrad.linalg.solve and tapegrad.linalg.inv.",
     "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",
     "nn.RNNCell*": "Use the layers of tapegrad.keras.layers, which have an argument `dropout`.",
