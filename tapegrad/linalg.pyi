@@ -6,6 +6,27 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tapegrad.core.values.tensor import Tensor
 
+from tapegrad.linear_operators.base import LinearOperator as LinearOperator
+from tapegrad.linear_operators.composed import LinearOperatorAdjoint as LinearOperatorAdjoint
+from tapegrad.linear_operators.block_diag import LinearOperatorBlockDiag as LinearOperatorBlockDiag
+from tapegrad.linear_operators.block_lower_triangular import LinearOperatorBlockLowerTriangular as LinearOperatorBlockLowerTriangular
+from tapegrad.linear_operators.circulant import LinearOperatorCirculant as LinearOperatorCirculant
+from tapegrad.linear_operators.circulant import LinearOperatorCirculant2D as LinearOperatorCirculant2D
+from tapegrad.linear_operators.circulant import LinearOperatorCirculant3D as LinearOperatorCirculant3D
+from tapegrad.linear_operators.composed import LinearOperatorComposition as LinearOperatorComposition
+from tapegrad.linear_operators.diagonal import LinearOperatorDiag as LinearOperatorDiag
+from tapegrad.linear_operators.dense import LinearOperatorFullMatrix as LinearOperatorFullMatrix
+from tapegrad.linear_operators.householder import LinearOperatorHouseholder as LinearOperatorHouseholder
+from tapegrad.linear_operators.identity import LinearOperatorIdentity as LinearOperatorIdentity
+from tapegrad.linear_operators.composed import LinearOperatorInversion as LinearOperatorInversion
+from tapegrad.linear_operators.kronecker import LinearOperatorKronecker as LinearOperatorKronecker
+from tapegrad.linear_operators.low_rank import LinearOperatorLowRankUpdate as LinearOperatorLowRankUpdate
+from tapegrad.linear_operators.dense import LinearOperatorLowerTriangular as LinearOperatorLowerTriangular
+from tapegrad.linear_operators.permutation import LinearOperatorPermutation as LinearOperatorPermutation
+from tapegrad.linear_operators.identity import LinearOperatorScaledIdentity as LinearOperatorScaledIdentity
+from tapegrad.linear_operators.toeplitz import LinearOperatorToeplitz as LinearOperatorToeplitz
+from tapegrad.linear_operators.tridiag import LinearOperatorTridiag as LinearOperatorTridiag
+from tapegrad.linear_operators.identity import LinearOperatorZeros as LinearOperatorZeros
 def adjoint(matrix: Any, name: builtins.str | None = ...) -> Tensor: ...
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: builtins.str | None = ...) -> Tensor: ...
 def banded_triangular_solve(bands: Any, rhs: Any, lower: builtins.bool = ..., adjoint: builtins.bool = ..., name: builtins.str | None = ...) -> Tensor: ...
@@ -22,6 +43,7 @@ def eigh_tridiagonal(alpha: Any, beta: Any, eigvals_only: builtins.bool = ..., s
 def eigvals(tensor: Any, name: builtins.str | None = ...) -> Tensor: ...
 def eigvalsh(tensor: Any, name: builtins.str | None = ...) -> Tensor: ...
 def einsum(equation: Any, *inputs: Any, name: builtins.str | None = ..., optimize: Any = ...) -> Tensor: ...
+from tapegrad.linear_operators import experimental as experimental
 def expm(input: Any, name: builtins.str | None = ...) -> Tensor: ...
 def eye(num_rows: builtins.int, num_columns: builtins.int | None = ..., batch_shape: Any = ..., dtype: Any = ..., name: builtins.str | None = ..., k: builtins.int = ...) -> Tensor: ...
 def global_norm(t_list: Any, name: builtins.str | None = ...) -> Tensor: ...
