@@ -37,7 +37,8 @@ class SeedGenerator(Generator):
         return draws.draw_full_int(self, (2,), "uint32")
 
 
-def _source(seed: Any) -> Generator:
+def source_of(seed: Any) -> Generator:
+    """Return the generator for a seed: an integer, a generator, or None for the global one."""
     if seed is None:
         return get_global_generator()
     return seed if isinstance(seed, Generator) else Generator.from_seed(seed)
@@ -51,7 +52,7 @@ def normal(
     >>> normal((2, 3), seed=1).shape
     (2, 3)
     """
-    return draws.draw_normal(_source(seed), shape, mean, stddev, dtype or floatx())
+    return draws.draw_normal(source_of(seed), shape, mean, stddev, dtype or floatx())
 
 
 def truncated_normal(
@@ -62,7 +63,7 @@ def truncated_normal(
     >>> bool(abs(truncated_normal((100,)).numpy()).max() <= 2)
     True
     """
-    return draws.draw_truncated_normal(_source(seed), shape, mean, stddev, dtype or floatx())
+    return draws.draw_truncated_normal(source_of(seed), shape, mean, stddev, dtype or floatx())
 
 
 def uniform(
@@ -73,7 +74,7 @@ def uniform(
     >>> uniform((2,), seed=1).tolist() == uniform((2,), seed=1).tolist()
     True
     """
-    return draws.draw_uniform(_source(seed), shape, minval, maxval, dtype or floatx())
+    return draws.draw_uniform(source_of(seed), shape, minval, maxval, dtype or floatx())
 
 
 def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: Any = None) -> Any:
@@ -82,7 +83,7 @@ def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: An
     >>> randint((2,), 3, 4).tolist()
     [3, 3]
     """
-    return draws.draw_integers(_source(seed), shape, minval, maxval, dtype)
+    return draws.draw_integers(source_of(seed), shape, minval, maxval, dtype)
 
 
 def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Any:
@@ -91,7 +92,7 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
     >>> categorical([[0.0, -float("inf")]], 3).tolist()
     [[0, 0, 0]]
     """
-    return draws.draw_categorical(_source(seed), logits, num_samples, dtype)
+    return draws.draw_categorical(source_of(seed), logits, num_samples, dtype)
 
 
 def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
@@ -100,7 +101,7 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
     >>> gamma((5, 2), [0.5, 1.5]).shape
     (5, 2)
     """
-    return draws.draw_gamma(_source(seed), draws.as_shape(shape), alpha, None, dtype or floatx())
+    return draws.draw_gamma(source_of(seed), draws.as_shape(shape), alpha, None, dtype or floatx())
 
 
 def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Any:
@@ -109,7 +110,7 @@ def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None)
     >>> bool(0 < float(beta((), 2.0, 3.0)) < 1)
     True
     """
-    source = _source(seed)
+    source = source_of(seed)
     first, second = gamma(shape, alpha, dtype, source), gamma(shape, beta, dtype, source)
     return first / (first + second)
 
@@ -121,7 +122,7 @@ def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
     [1, 2, 3]
     """
     rows = moveaxis(as_operand(x), axis, 0)
-    return moveaxis(draws.shuffled(_source(seed), rows), 0, axis)
+    return moveaxis(draws.shuffled(source_of(seed), rows), 0, axis)
 
 
 def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any:
@@ -130,7 +131,7 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     >>> set(dropout([1.0] * 100, 0.5, seed=1).tolist()) == {0.0, 2.0}
     True
     """
-    return apply_dropout(as_operand(inputs), rate, noise_shape, _source(seed))
+    return apply_dropout(as_operand(inputs), rate, noise_shape, source_of(seed))
 
 
 __all__ = [
