@@ -59,7 +59,7 @@ def checkpoints_iterator(
     """
     if timeout_fn is not None and not callable(timeout_fn):
         raise ArgumentError(f"timeout_fn must be a function or None. Got {timeout_fn!r}.")
-    return _new_checkpoints(checkpoint_dir, min_interval_secs, timeout, timeout_fn)
+    return _new_checkpoints(os.fspath(checkpoint_dir), min_interval_secs, timeout, timeout_fn)
 
 
 def _new_checkpoints(
