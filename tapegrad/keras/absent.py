@@ -25,10 +25,8 @@ _SENTENCES: dict[str, dict[str, str]] = {
         ),
         "SymbolicScope": _REAL,
         "Quantizer": f"Quantization is not supported. {_REAL}",
-        "FloatDTypePolicy": "Use keras.DTypePolicy.",
         "Function": "Use keras.Model, or tapegrad.function.",
-        "RematScope": "Use tapegrad.recompute_grad.",
-        "remat": "Use tapegrad.recompute_grad.",
+        "RematScope": "Wrap functions with keras.remat.",
         "distillation": _REAL,
         "wrappers": f"The wrappers for scikit-learn are not supported. {_REAL}",
         "visualization": f"Image galleries are not supported. {_REAL}",
@@ -51,20 +49,14 @@ _SENTENCES: dict[str, dict[str, str]] = {
     "keras.callbacks": {
         "OrbaxCheckpoint": "Use keras.callbacks.ModelCheckpoint.",
         "RemoteMonitor": "Send the logs in a keras.callbacks.LambdaCallback.",
-        "SwapEMAWeights": f"Optimizers take use_ema=True. {_REAL}",
     },
     "keras.config": {
-        "*max_*": "Pass epochs and steps_per_epoch to fit.",
-        "enable_unsafe_deserialization": "Files hold no code, so that nothing is unsafe.",
         "set_backend": "This is the only backend. Real Keras has others.",
     },
     "keras.distribution": {
         "distribute_tensor": "Each process has its own tensors. Take the part of its rank.",
     },
     "keras.dtype_policies": {
-        "FloatDTypePolicy": "Use keras.DTypePolicy.",
-        "deserialize": "Use keras.DTypePolicy.from_config.",
-        "serialize": "Use the get_config of a keras.DTypePolicy.",
         "*Policy*": f"Quantization is not supported. {_REAL}",
     },
     "keras.optimizers": {
@@ -73,13 +65,11 @@ _SENTENCES: dict[str, dict[str, str]] = {
         "ScheduleFreeAdamW": _REAL,
         "legacy": "Use the optimizers of keras.optimizers.",
     },
-    "keras.random": {"binomial": "Use tapegrad.random.Generator."},
     "keras.saving": {"KerasFileEditor": _REAL},
     "keras.utils": {
         "Config": "Use a Python dict.",
         "FeatureSpace": _REAL,
         "bounding_boxes": _REAL,
-        "get_source_inputs": "Functional models have an attribute `inputs`.",
         "model_to_dot": "Use keras.utils.plot_model, which needs no other program.",
     },
     "Model": {

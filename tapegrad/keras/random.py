@@ -6,15 +6,25 @@ call. None uses the global generator, which `keras.utils.set_random_seed` seeds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from tapegrad.core.argument_checks import check_elements
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.config import floatx
+from tapegrad.ops.casting.cast import cast, in_dtype
+from tapegrad.ops.elementwise.selection import where
+from tapegrad.ops.indexing.gather import place_next_to
 from tapegrad.ops.nn.dropout import apply_dropout
 from tapegrad.ops.random import primitives as draws
 from tapegrad.ops.random.generator import Generator, get_global_generator
+from tapegrad.ops.reduction.functions import reduce_sum
 from tapegrad.ops.shape.functions import moveaxis
 
 
@@ -115,6 +125,31 @@ def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None)
     return first / (first + second)
 
 
+def binomial(
+    shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None
+) -> Any:
+    """Draw how many of `counts` trials succeed; counts and probabilities broadcast to the shape.
+
+    >>> binomial((2,), 3.0, [0.0, 1.0]).tolist()
+    [0.0, 3.0]
+    """
+    source = source_of(seed)
+    draw = partial(draws.draw_uniform, source, minval=0.0, maxval=1.0, dtype="float32")
+    return cast(successes(draw, draws.as_shape(shape), counts, probabilities), dtype or floatx())
+
+
+def successes(
+    draw: Callable[[Any], Any], shape: tuple[int, ...], counts: Any, probabilities: Any
+) -> Any:
+    """Return how many of `counts` numbers that `draw` draws are below the probabilities."""
+    trials = in_dtype(as_operand(counts), "float32")
+    most = max(0, int(np.max(read_on_host(trials, "binomial"), initial=0)))
+    check_elements("binomial", (most, *shape))
+    numbers = place_next_to(trials, np.arange(most).reshape(most, *[1] * len(shape)))
+    below = draw((most, *shape)) < in_dtype(as_operand(probabilities), "float32")
+    return reduce_sum(where(in_dtype(numbers, "float32") < trials, cast(below, "float32"), 0.0), 0)
+
+
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
     """Shuffle the entries along an axis.
 
@@ -137,6 +172,7 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
 __all__ = [
     "SeedGenerator",
     "beta",
+    "binomial",
     "categorical",
     "dropout",
     "gamma",
