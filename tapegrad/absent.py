@@ -241,7 +241,6 @@ RULES = {
     "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
     "tools": "TensorFlow's tools are programs of their own.",
     "train.Coordinator": "Use Python's threading.",
-    "train.ExponentialMovingAverage": "Optimizers of tapegrad.keras.optimizers take use_ema=True.",
     "train.*heckpoint*": (
         "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
         "tapegrad.train.latest_checkpoint."
