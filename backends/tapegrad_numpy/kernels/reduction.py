@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad_numpy.kernels.extremes import extreme
 from tapegrad_numpy.kernels.half import accumulator, in_single, is_half
 
 Array = Any
@@ -91,11 +92,11 @@ def prod(x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 
 def max_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    return _maximum(x, axis, None, None, keepdims)
+    return extreme(np.maximum, x, axis, keepdims)
 
 
 def min_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    return _minimum(x, axis, None, None, keepdims)
+    return extreme(np.minimum, x, axis, keepdims)
 
 
 def any_(x: Array, *, axis: Axes, keepdims: bool) -> Array:
@@ -142,7 +143,7 @@ def logsumexp(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     if not np.size(x):
         kept = _kept_shape(x.shape, axis, keepdims)
         return np.full(kept, -math.inf, x.dtype)
-    top = _maximum(x, axis, None, None, True)
+    top = extreme(np.maximum, x, axis, True)
     is_plain = _minimum(top, None) > -math.inf and _maximum(top, None) < math.inf
     if not is_plain:
         top = np.where(np.isfinite(top), top, top.dtype.type(0))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapegrad.core.backend.registry import by_name
+from tapegrad_numpy.kernels.extremes import extreme
 from tapegrad_numpy.kernels.half import refuse_complex, widened
 
 Array = NDArray[Any]
@@ -25,7 +26,7 @@ def _shift(x: Array, axis: int) -> tuple[Array, Array, bool]:
     """Return x - max(x), the maximum (0 for -inf), and whether a row is all -inf."""
     if not x.size:
         return x.copy(), np.asarray(x.sum(axis=axis, keepdims=True)), True
-    top = _maximum(x, axis, None, None, True)
+    top = extreme(np.maximum, x, (axis,), True)
     masked: bool = _lowest(top, None) == -math.inf
     if masked:
         top[top == -math.inf] = 0

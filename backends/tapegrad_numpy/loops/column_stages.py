@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from tapegrad.core.trace.expression import UntraceableError
+from tapegrad_numpy.loops.combining import Combination
 from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.formulas import for_all_arguments
 from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, CONSTANT, ELEMENT, Pass, Plan, names_in
@@ -48,17 +49,19 @@ class _Columns:
             levels.append((ACROSS if moves[-1] else 0) | (ALONG if along else 0))
         self.plan = Plan(writer, levels, ACROSS)
         self.values = self.plan.values
+        self.length = prod(writer.space.sizes[axis] for axis in self.reduced)
         self.together = self._rows_at_once()
+        self.are_summed_twice = self.length > SUMMED
+        """Whether sums in their own precision are added up in double."""
         self.arrays = self._values_between_loops()
         """The values per row that are stored for other loops than the one that computes them."""
 
     def _rows_at_once(self) -> int:
         if not self.plan.kept():
             return TOGETHER
-        length = prod(self.writer.space.sizes[axis] for axis in self.reduced)
-        if length > KEPT_ELEMENTS:
+        if self.length > KEPT_ELEMENTS:
             raise UntraceableError("Values of rows of this length are not kept.")
-        return min(TOGETHER, KEPT_ELEMENTS // length)
+        return min(TOGETHER, KEPT_ELEMENTS // self.length)
 
     # Values per row
 
@@ -141,8 +144,9 @@ class _Columns:
 
     def _buffers(self) -> list[str]:
         kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]
-        sums = [(f"high{p.k}", "double" if p.sums else p.type) for p in self.plan.parts]
-        sums += [(f"sum{p.k}", p.type) for p in self.plan.parts if p.sums]
+        twice = {p.k for p in self._summed_twice(range(len(self.plan.parts)))}
+        sums = [(f"high{p.k}", "double" if p.k in twice else p.type) for p in self.plan.parts]
+        sums += [(f"sum{k}", self.plan.parts[k].type) for k in sorted(twice)]
         rows = [(f"row_{name}", self.values[name].type) for name in self.arrays]
         return [
             *(f"{kind} {name}[{KEPT_ELEMENTS}];" for name, kind in kept),
@@ -203,7 +207,7 @@ class _Columns:
 
     def _pass(self, one: Pass) -> list[str]:
         parts = [self.plan.parts[k] for k in one.stages]
-        sums = [part for part in parts if part.sums]
+        sums = self._summed_twice(one.stages)
         some = f"some + {SUMMED} < {CUT['deep']} ? some + {SUMMED} : {CUT['deep']}"
         steps = [
             "for (int64_t deep = some; deep < until; ++deep) {",
@@ -242,10 +246,13 @@ class _Columns:
 
     def _sums(self, stages: Sequence[int]) -> list[str]:
         parts, values = self.plan.parts, self.plan.stage_values
-        return [
-            parts[k].joined(f"{'sum' if parts[k].sums else 'high'}{k}[i - begin]", values[k])
-            for k in stages
-        ]
+        names = {k: f"high{k}" for k in stages}
+        names |= {part.k: f"sum{part.k}" for part in self._summed_twice(stages)}
+        return [parts[k].joined(f"{name}[i - begin]", values[k]) for k, name in names.items()]
+
+    def _summed_twice(self, stages: Iterable[int]) -> list[Combination]:
+        parts = [self.plan.parts[k] for k in stages]
+        return [part for part in parts if part.sums and self.are_summed_twice]
 
 
 def _of_all(statements: Iterable[str]) -> list[str]:

@@ -12,7 +12,6 @@ Microseconds on one core of a Neoverse-N1, NumPy against C: real rows, 8 of 256 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, pi, prod, sin
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 from tapegrad_numpy.loops.binding import caller
 from tapegrad_numpy.loops.compiled_parts import attach_calls, compiled_parts
 from tapegrad_numpy.loops.fourier_passes import factors_of, passes_text
-from tapegrad_numpy.loops.layout import Cut
+from tapegrad_numpy.loops.layout import VECTOR_BYTES, Cut
 from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.loops.source import Kernel
 from tapegrad_numpy.loops.vector_products import Described
@@ -75,7 +74,7 @@ def _axes(name: str, shape: Sequence[int], params: Mapping[str, Any]) -> list[tu
 
 def _lanes(itemsize: int) -> int:
     """Return how many rows are transformed together: the numbers of a vector."""
-    return (32 if platform.machine() in ("x86_64", "AMD64") else 16) // itemsize
+    return VECTOR_BYTES // itemsize
 
 
 def write_fourier(

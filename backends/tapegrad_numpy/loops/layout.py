@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import platform
 from typing import NamedTuple
 
 from tapegrad.core.trace.loop import INSIDE, Loop, LoopInput, Shape
 
+VECTOR_BYTES = 32 if platform.machine() in ("x86_64", "AMD64") else 16
+"""The size of the vectors that compilers use."""
 TASK_ELEMENTS = 1 << 15
 """The approximate number of elements per task."""
 MANY = 8 * TASK_ELEMENTS
