@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values.convert import NUMBERS, read_on_host
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ImageShapeError, ShapeError
 from tapegrad.ops.shape.joining import unstack
 from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.results import (
@@ -112,7 +112,7 @@ def _matrix_and_offset(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
     if shape in ((rank, rank + 1), (rank + 1, rank + 1)) and rank:
         return turn[:rank, :rank], turn[:rank, rank]
     if shape not in ((rank,), (rank, rank)):
-        raise ShapeError(
+        raise ImageShapeError(
             f"affine_transform of an image with {rank} axes needs a matrix of shape ({rank},), "
             f"({rank}, {rank}), ({rank}, {rank + 1}) or ({rank + 1}, {rank + 1}). Got {shape}."
         )

@@ -13,7 +13,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ImageShapeError
 from tapegrad.ops.elementwise.complex_numbers import join
 from tapegrad.ops.elementwise.rounding import trunc
 from tapegrad.ops.kinds import kind_of
@@ -62,7 +62,7 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     dtype = wanted_dtype(output, before)
     if is_complex(y) and dtype.kind != "c":
         if _is_array(output):
-            raise ArgumentTypeError(
+            raise ImageShapeError(
                 f"output of {name} must have a complex dtype for this result. Got {dtype}."
             )
         warn_outside(
@@ -74,7 +74,7 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     if not _is_array(output):
         return y
     if tuple(output.shape) != tuple(y.shape):
-        raise ShapeError(
+        raise ImageShapeError(
             f"output of {name} needs the shape of the result, {tuple(y.shape)}. "
             f"Got {tuple(output.shape)}."
         )
@@ -162,7 +162,7 @@ def per_axis(value: Any, count: int, what: str, name: str) -> list[Any]:
         return [value] * count
     values = [value[k] for k in range(shape[0])] if shape else list(value)
     if len(values) != count:
-        raise ArgumentError(
+        raise ImageShapeError(
             f"{name} needs one {what} per axis, {count} in total. Got {len(values)}."
         )
     return values
