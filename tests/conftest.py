@@ -66,7 +66,7 @@ def quick_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Compile loops with few optimizations, as `tests.economy` does with most tests.
 
     For tests of what a program computes. The tests of the C code compile as users do, and so does
-    one case in eight here, chosen anew each day.
+    one case in eight here, chosen anew for each commit.
     """
     if not LONG and not is_chosen(request.node.name, COMPILED_AS_USERS_DO):
         monkeypatch.setenv("TAPEGRAD_CFLAGS", QUICK_FLAGS)

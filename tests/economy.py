@@ -31,7 +31,7 @@ COMPILED_AS_USERS_DO = {
     "tests/program/test_loops_with_stages.py::test_random_rows_equal_numpy": 8,
     "tests/program/": 5,
 }  # fmt: skip
-"""Of so many tests, by the first name that fits, one has the usual flags: others each day.
+"""Of so many tests, by the first name that fits, one has the usual flags: others for each commit.
 
 What these test is not how C is compiled, or they have equals that compile as users do.
 """

@@ -12,7 +12,7 @@ NAMES = {sample.name for sample in scipy_special.SAMPLES}
 
 
 def affordable(samples: Sequence[Sample], one_in: int) -> list[Sample]:
-    """Return all samples but the long formulas, of which each day takes another part.
+    """Return all samples but the long formulas, of which each commit takes another part.
 
     Their values and derivatives are tested at every run (tests/rules/test_samples.py). Recorded or
     on another device, they are elementwise calls like those of the other samples.

@@ -1,21 +1,36 @@
-"""The number that rotates what a run of the tests chooses: a new one each day.
+"""The number that rotates what a run of the tests chooses: a new one for each commit.
 
-Tests with more cases than one run can afford take a part of them, chosen by this number. Set
+Tests with more cases than one run can afford take a part of them, chosen by this number. It comes
+from the files of the commit, so that two runs of one commit choose the same and end the same. Set
 TAPEGRAD_SEED to repeat the choice of another run, and TAPEGRAD_LONG=1 to take all cases.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import os
+import subprocess
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
 T = TypeVar("T")
 
-# Set in the environment too, so that the processes of pytest-xdist choose the same tests.
-SEED = int(os.environ.setdefault("TAPEGRAD_SEED", str(dt.date.today().toordinal())))
+
+def seed_of_commit(folder: Path) -> int:
+    """Return a number below a million from the files of the last commit, 0 without git."""
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD^{tree}"]
+    try:
+        tree = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(tree, 16) % 1_000_000
+
+
+if "TAPEGRAD_SEED" not in os.environ:
+    # The processes of pytest-xdist read it, so that they choose the same tests.
+    os.environ["TAPEGRAD_SEED"] = str(seed_of_commit(Path(__file__).parent))
+SEED = int(os.environ["TAPEGRAD_SEED"])
 
 LONG = os.environ.get("TAPEGRAD_LONG") == "1"
 
@@ -38,7 +53,7 @@ def chosen(cases: Iterable[T], one_in: int, name: Callable[[T], str] = repr) -> 
 
 
 def program_seeds(count: int, most: int, first: int = 0, seed: int = SEED) -> list[int]:
-    """Return seeds of random programs: from `first` on some that stay, and as many new each day.
+    """Return seeds of random programs: some from `first` on stay, others are new for each commit.
 
     A long run takes `most` of them. Tests with different `first` get different new seeds.
     """

@@ -56,7 +56,8 @@ def _bin_edges(values: Any, bins: Any, range: Any, weights: Any) -> Any:
     if isinstance(bins, str) and weights is not None:
         raise ArgumentTypeError(f"bins={bins!r} counts values and takes no weights. Give a number.")
     try:
-        return np.histogram_bin_edges(values, _edges(bins), range)
+        limits = None if range is None else np.asarray(_edges(range)).tolist()
+        return np.histogram_bin_edges(values, _edges(bins), limits)
     except TypeError as error:
         raise ArgumentTypeError(f"histogram: {str(error).rstrip('.')}.") from error
     except ValueError as error:

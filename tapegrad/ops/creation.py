@@ -155,9 +155,15 @@ def numpy_dtype_of(x: Any) -> np.dtype[Any]:
     return dtype.dtype if hasattr(dtype, "dtype") else backend_of(x).dtype_of(x)
 
 
-def as_constant(value: np.ndarray) -> Tensor:
-    """Return a host array as a tensor on the current device; it may share the memory."""
-    return wrap(host.place(value))
+def as_constant(value: Any) -> Tensor:
+    """Return a host array as a tensor on the current device; it may share the memory.
+
+    A tensor is returned as it is: NumPy's functions return one if an argument is a tensor.
+    """
+    if isinstance(value, np.ndarray):
+        return wrap(host.place(value))
+    found: Tensor = convert_to_tensor(value)
+    return found
 
 
 def as_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:

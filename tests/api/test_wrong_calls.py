@@ -1,7 +1,7 @@
 """Wrong calls of public functions end in a result or in an error of tapegrad; see wrong_calls.py.
 
-A run takes a few of the functions, others each day. TAPEGRAD_LONG=1 takes all of them, in about
-ten minutes.
+A run takes a few of the functions, others for each commit. TAPEGRAD_LONG=1 takes all of them, in
+about ten minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The zoo's programs: all are defined in full, and those of the day run as they run eagerly."""
+"""The zoo's programs: all are defined in full, and a few chosen ones run as they run eagerly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of the variants in all modes, another one each day, and whether a wrong one is noticed."""
+"""A part of the variants in all modes, others for each commit; and a wrong rule is noticed."""
 
 from __future__ import annotations
 

@@ -12,13 +12,21 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import scipy.signal
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
+import tapegrad.scipy.signal
 from tapegrad import keras
 from tapegrad.core.files.formats import damage_explained
 from tapegrad.core.primitive.primitive import Primitive
-from tapegrad.errors import ArgumentError, FileFormatError, OutOfMemoryError, TapegradError
+from tapegrad.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FileFormatError,
+    OutOfMemoryError,
+    TapegradError,
+)
 from tapegrad.keras.preprocessing import text
 from tests.fuzz.files import damaged_archive, loaders
 
@@ -258,3 +266,31 @@ def test_a_lack_of_memory_while_a_kernel_is_looked_up_is_raised_as_it_is(
 
     monkeypatch.undo()
     assert doubled(tf.constant([1.0])).tolist() == [2.0]
+
+
+def test_numbers_of_a_spectrum_or_a_histogram_may_be_tensors() -> None:
+    x = np.random.default_rng(0).normal(size=64)
+    rate = tf.constant(3.0, tf.float64)
+
+    with tf.GradientTape() as tape:
+        tape.watch(rate)
+        found = tapegrad.scipy.signal.welch(x, fs=rate, nperseg=16)
+    wanted = scipy.signal.welch(x, fs=3.0, nperseg=16)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    assert float(tape.gradient(found[0], rate)) == pytest.approx(np.fft.rfftfreq(16).sum())
+
+    limits = [[0.0, 3.0], [-1.0, 1.0]]
+    counts, *edges = tnp.histogram2d(x, x, 4, range=tf.constant(limits))
+    expected, *theirs = np.histogram2d(x, x, 4, range=limits)
+    np.testing.assert_array_equal(counts, expected)
+    np.testing.assert_array_equal(edges, theirs)
+
+
+def test_lengths_and_data_types_that_are_none_are_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match="A shape needs integers and None"):
+        tf.TensorShape(np.array([2.0, 3.0]))
+    with pytest.raises(ArgumentTypeError, match="A shape needs integers and None"):
+        tf.TensorShape(2.5)
+    with pytest.raises(ArgumentTypeError, match="is not a data type"):
+        tf.as_dtype(np.array([1.0, 2.0]))

@@ -1,4 +1,4 @@
-"""All fuzzers for a few seconds, with seeds that are new each day; see `tests/seeds.py`."""
+"""All fuzzers for a few seconds, with seeds that are new for each commit; see `tests/seeds.py`."""
 
 from __future__ import annotations
 

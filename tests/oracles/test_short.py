@@ -22,7 +22,7 @@ SLOW = {sample.name for sample in scipy_special.SAMPLES}
 
 
 def test_a_part_of_the_samples_agrees_or_has_a_reason() -> None:
-    """One sample in sixty, another part each day; says in words where no library is installed."""
+    """One sample in sixty, others for each commit; says in words where no library is installed."""
     if not installed():
         pytest.skip(not_installed())
     samples = [s for s in all_samples() if LONG or s.name not in SLOW]

@@ -289,16 +289,19 @@ def test_combinations_of_operands_of_similar_size_are_stored(
     assert any(value.shape == (50, 7) for step in steps for value in step.results)
 
 
-def test_rows_and_columns_of_pairs_are_summed_from_what_is_read_once(target: Watching) -> None:
-    """Two factors of one array are computed again instead of stored: both are made of one array."""
+def test_rows_and_columns_of_pairs_are_summed_from_what_is_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values that are made of one large array and of rows are computed again instead of stored."""
+    capabilities.use(monkeypatch, loops=Watching())
 
     def step(x: Any, p: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
             distances = tf.reduce_sum((x[:, None] - x[None]) ** 2, -1)
-            weights = 1 / (1 + distances)
-            shares = weights / tf.reduce_sum(weights)
-            loss = -tf.reduce_sum(p * tf.math.log(shares + 1e-9))
+            weights = p * tf.exp(-distances)
+            columns, rows = tf.reduce_sum(weights, 0), tf.reduce_sum(weights * p, 1)
+            loss = tf.reduce_sum(tf.math.log(columns)) + tf.reduce_sum(tf.math.log(rows))
         return loss, tape.gradient(loss, x)
 
     rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 A program is a list of instructions drawn from a seed. It runs eagerly and as a function, three
 times each on different inputs, and must give the same values and leave the same variables. Half
-of the seeds are new each day; TAPEGRAD_SEED repeats a day.
+of the seeds are new for each commit; TAPEGRAD_SEED repeats a run.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ DIFFERENTIABLE = [sample for sample in SAMPLES if sample.differentiable]
 
 
 TURNS = (("hyp1f1", "hyp1f1-series"), ("hyp2f1", "hyp2f1-series"))
-"""Samples of one function whose second order takes seconds: one of them has it each day."""
+"""Samples of one function whose second order takes seconds: one has it, others for each commit."""
 
 
 def derivative_cases(seed: int) -> list[Any]:
@@ -49,7 +49,7 @@ def test_derivatives(sample: Sample, check: Callable[[Sample], None]) -> None:
     check(sample)
 
 
-@pytest.mark.skipif(LONG, reason="All samples have all checks on every day.")
+@pytest.mark.skipif(LONG, reason="All samples have all checks in a long run.")
 def test_each_long_sample_has_its_turn_and_all_others_have_every_check() -> None:
     days = [{case.id for case in derivative_cases(seed)} for seed in (10, 11)]
 

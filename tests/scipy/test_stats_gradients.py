@@ -157,7 +157,7 @@ def test_second_derivatives_of_the_log_density(row):
     check(slope_sum, values, names)
 
 
-# Others each day: the functions that they are made of have second derivatives in the samples.
+# Others for each commit: what they are made of has second derivatives in the samples.
 CURVED_TAILS = chosen(TAILS, 3, lambda case: f"{case[0].name} {case[1]}")
 
 

@@ -205,7 +205,7 @@ def stored_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of bytes from outside, whose byte order may be another one."""
     if type(dtype) is DType:
         return dtype.dtype
-    if isinstance(dtype, StringDType) or dtype == "string":
+    if isinstance(dtype, StringDType) or (isinstance(dtype, str) and dtype == "string"):
         raise DTypeError(
             "This needs a dtype of numbers. Got tapegrad.string, the dtype of text: see "
             "tapegrad.strings.to_number and tapegrad.strings.as_string."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any, Self, SupportsIndex, overload
 
-from tapegrad.errors import ShapeError
+from tapegrad.core.argument_checks import described
+from tapegrad.errors import ArgumentTypeError, ShapeError
 
 _item = tuple.__getitem__
 
@@ -28,7 +30,12 @@ class TensorShape(tuple[int, ...]):
             return tuple.__new__(UnknownShape)  # type: ignore[return-value]
         if isinstance(dims, int):
             dims = (dims,)
-        lengths = [n if n is None or isinstance(n, int) else n.__index__() for n in dims]
+        try:
+            lengths = [n if n is None or isinstance(n, int) else index(n) for n in dims]
+        except TypeError:
+            raise ArgumentTypeError(
+                f"A shape needs integers and None. Got {described(dims)}."
+            ) from None
         return tuple.__new__(cls, lengths)
 
     @overload

@@ -131,7 +131,8 @@ def fixed_unigram_candidate_sampler(
     if bool(vocab_file) == bool(len(unigrams)):
         raise ArgumentError("fixed_unigram_candidate_sampler takes unigrams or a vocab_file.")
     counts = _counts_in(vocab_file) if vocab_file else np.asarray(unigrams, np.float64)
-    weights = np.concatenate([np.zeros(num_reserved_ids), counts**distortion])
+    counts = counts ** np.asarray(distortion, np.float64)
+    weights = np.concatenate([np.zeros(num_reserved_ids), counts])
     if weights.shape != (range_max,) or (weights < 0).any() or not weights.sum():
         raise ArgumentError(
             f"fixed_unigram_candidate_sampler needs {range_max - num_reserved_ids} counts of 0 or "
