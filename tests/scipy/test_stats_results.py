@@ -35,6 +35,9 @@ def test_intervals_of_correlations(alternative, length):
         lambda s, **options: s.ttest_rel(X, Y, **options),
         lambda s, **options: s.ttest_ind(X, Y[:7], **options),
         lambda s, **options: s.ttest_ind(X, Y[:7], equal_var=False, **options),
+        lambda s, **options: s.ttest_ind(X, Y[:1], **options),
+        lambda s, **options: s.ttest_ind(X, Y[:7], trim=0.2, **options),
+        lambda s, **options: s.ttest_ind(X, Y[:9], trim=0.3, equal_var=False, **options),
         lambda s, **options: s.ttest_ind(X.reshape(3, 4), Y.reshape(3, 4), axis=1, **options),
     ],
 )
@@ -49,6 +52,7 @@ def test_degrees_and_intervals_of_t_tests(call, alternative):
 
 def test_intervals_have_gradients():
     check(lambda x, y: stats.ttest_ind(x, y).confidence_interval().low, {"x": X, "y": Y}, ["x"])
+    check(lambda x, y: stats.ttest_ind(x, y, trim=0.2).statistic, {"x": X, "y": Y}, ["x"])
     check(lambda x, y: stats.pearsonr(x, y).confidence_interval().high, {"x": X, "y": Y}, ["y"])
 
 

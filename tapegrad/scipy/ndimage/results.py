@@ -61,7 +61,7 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     """Return a result in the dtype `output` or `before`, or write it to the array `output`."""
     dtype = wanted_dtype(output, before)
     if is_complex(y) and dtype.kind != "c":
-        if _is_array(output):
+        if is_array(output):
             raise ImageShapeError(
                 f"output of {name} must have a complex dtype for this result. Got {dtype}."
             )
@@ -71,7 +71,7 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
         dtype = np.promote_types(dtype, np.complex64)
     is_wrapped = dtype.kind == "u" and kind_of(y) == "f"
     y = _unsigned(y, dtype) if is_wrapped else in_dtype(y, as_dtype(dtype))
-    if not _is_array(output):
+    if not is_array(output):
         return y
     if tuple(output.shape) != tuple(y.shape):
         raise ImageShapeError(
@@ -82,7 +82,12 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     return output
 
 
-def _is_array(output: Any) -> bool:
+def is_array(output: Any) -> bool:
+    """Return whether `output` is an array to write to.
+
+    >>> is_array(np.zeros(2)), is_array(np.float32)
+    (True, False)
+    """
     return isinstance(output, Tensor | Variable | np.ndarray)
 
 
@@ -97,7 +102,7 @@ def wanted_dtype(output: Any, before: np.dtype[Any]) -> np.dtype[Any]:
     wanted: np.dtype[Any] = (
         output.dtype
         if isinstance(output, np.ndarray)
-        else as_dtype(output.dtype if _is_array(output) else output).dtype
+        else as_dtype(output.dtype if is_array(output) else output).dtype
     )
     return wanted
 

@@ -13,7 +13,7 @@ from tapegrad.ops.indexing.sorting import argsort, searchsorted, sort
 from tapegrad.ops.reduction.primitives import any as any_over
 from tapegrad.scipy.stats.normal import norm
 from tapegrad.scipy.stats.ratios import f as f_distribution
-from tapegrad.scipy.stats.samples import read_values, root
+from tapegrad.scipy.stats.samples import Values, read_values, root
 from tapegrad.scipy.stats.shares import beta as beta_distribution
 from tapegrad.scipy.stats.student import t as t_distribution
 from tapegrad.scipy.vocabulary import (
@@ -384,34 +384,58 @@ def ttest_ind(
     equal_var: bool = True,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
+    trim: float = 0.0,
 ) -> TtestResult:
     """Return the t-test of two independent samples; Welch's test unless `equal_var`.
+
+    With `trim` it is Yuen's test, which leaves out this share of the values at each end.
 
     >>> round(float(ttest_ind([1.0, 2.0, 3.0], [0.0, 1.0, 2.0]).statistic), 6)
     1.224745
     """
     a, b = operands(a, b)
     one, two = (read_values(x, axis, nan_policy, "ttest_ind") for x in (a, b))
-    zero = 0.0 * one.mean(one.x)
-    n, m = one.count + zero, two.count + zero
+    (n, first, u), (m, second, v) = (_trimmed(values, trim) for values in (one, two))
     if equal_var:
         df = n + m - 2
-        squares = one.total(one.deviations() ** 2) + two.total(two.deviations() ** 2)
-        error = squares / df * (1 / n + 1 / m)
+        error = (u + v) / df * (1 / n + 1 / m)
     else:
-        u, v = one.var(1) / n, two.var(1) / m
+        u, v = u / (n - 1) / n, v / (m - 1) / m
         error = u + v
         # Use ratios to the error, whose squares do not underflow.
         is_flat = error == 0
         whole = where(is_flat, 1.0, error)
         ratio = (u / whole) ** 2 / (n - 1) + (v / whole) ** 2 / (m - 1)
         df = where(is_flat, 1.0, 1 / where(is_flat, 1.0, ratio))
-    gap = one.mean(one.x) - two.mean(two.x)
-    error = error**0.5
+    gap, error = first - second, error**0.5
     score, df = one.without_axis(gap / error), one.without_axis(df)
     pvalue = _pvalue(t_distribution(df), score, alternative, "ttest_ind")
     gap, error = one.without_axis(gap), one.without_axis(error)
     return _ttest(score, pvalue, df, alternative, gap, error)
+
+
+def _trimmed(values: Values, trim: float) -> tuple[Any, Any, Any]:
+    """Return number, mean and squared deviations of the values between the ends.
+
+    The deviations are those of values of which the ones at the ends are replaced by neighbours.
+    """
+    if not 0 <= trim < 0.5:
+        raise ArgumentError(f"trim of ttest_ind must be at least 0 and below 0.5. Got {trim!r}.")
+    mean = values.mean(values.x)
+    left_out = int(trim * values.x.shape[values.axis])
+    if not left_out:
+        return values.count + 0.0 * mean, mean, values.total(values.deviations() ** 2)
+    if values.is_present is not None:
+        raise ArgumentError("ttest_ind with trim needs nan_policy='propagate'.")
+    ordered = moveaxis(sort(values.x, values.axis), values.axis, -1)
+    inner = ordered[..., left_out:-left_out]
+    size = float(inner.shape[-1])
+    middle = sum_over(inner, -1, True) / size
+    ends = concat([inner[..., :1]] * left_out + [inner] + [inner[..., -1:]] * left_out, -1)
+    deviations = ends - sum_over(ends, -1, True) / ends.shape[-1]
+    squares = sum_over(deviations * deviations, -1, True)
+    middle, squares = (moveaxis(y, -1, values.axis) for y in (middle, squares))
+    return size + 0.0 * middle, middle, squares
 
 
 def f_oneway(*samples: Any, axis: Any = 0) -> Significance:
