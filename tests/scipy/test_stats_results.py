@@ -101,3 +101,18 @@ def test_multivariate_t_at_many_degrees(df):
 def test_slopes_in_the_degrees(df):
     shape = np.eye(2)
     check(lambda df: stats.multivariate_t.entropy(None, shape, df), {"df": np.array(df)}, ["df"])
+
+
+def test_distributions_at_extreme_parameters():
+    close(stats.chi.mean(1e14), 9999999.999999976)
+    close(stats.chi.entropy([1e3, 1e10, 1e100]), [1.0721981095025448] + [1.0723649429247] * 2)
+    close(stats.chi.var([3.0, 1e12]), [reference.chi.var(3.0), 0.5])
+    close(stats.nakagami.var([3.0, 1e12]), [reference.nakagami.var(3.0), 0.25e-12])
+    close(stats.nakagami.entropy([3.0, 250.0]), reference.nakagami.entropy([3.0, 250.0]))
+    close(stats.halflogistic.logsf([1e-14, 0.5, 40.0]), [-5e-15, *_half_logistic([0.5, 40.0])])
+    assert abs(float(stats.binom.cdf(0, 25e21, 1e-21)) - np.exp(-25.0)) < 1e-15
+    close(stats.binom.cdf([0, 3], 10, 0.3), reference.binom.cdf([0, 3], 10, 0.3))
+
+
+def _half_logistic(x):
+    return reference.halflogistic.logsf(x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +12,18 @@ from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.random.primitives import as_shape
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
+from tapegrad.scipy.stats.gamma_steps import digamma_step, gamma_step
 from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
 from tapegrad.scipy.vocabulary import (
     betaln,
-    digamma,
     every,
     exp,
     expand_dims,
     floor,
-    lgamma,
     log,
     log1p,
     matrix_diag,
     matrix_transpose,
-    maximum,
-    minimum,
     numpy_dtype_of,
     operands,
     reshape_p,
@@ -35,34 +31,6 @@ from tapegrad.scipy.vocabulary import (
     sum_over,
     where,
 )
-
-_FAR = 100.0
-"""Above this, differences of gamma functions come from their asymptotic series."""
-
-
-def _series(x: Any, step: float, coefficients: Sequence[float], first: int) -> Any:
-    """Return the sum of c_k ((x + step)^-k - x^-k) with k = first, first + 2, ..."""
-    one, two = 1 / (x + step), 1 / x
-    parts = [
-        c * (one ** (first + 2 * k) - two ** (first + 2 * k)) for k, c in enumerate(coefficients)
-    ]
-    return sum(parts[1:], parts[0])
-
-
-def _gamma_step(x: Any, step: float) -> Any:
-    """Return log Γ(x + step) - log Γ(x) - step log(x), which is small for large x."""
-    far, near = maximum(x, _FAR), minimum(x, _FAR)
-    large = (far + step - 0.5) * log1p(step / far) - step
-    large = large + _series(far, step, (1 / 12, -1 / 360, 1 / 1260), 1)
-    return where(x > _FAR, large, lgamma(near + step) - lgamma(near) - step * log(near))
-
-
-def _digamma_step(x: Any, step: float) -> Any:
-    """Return ψ(x + step) - ψ(x)."""
-    far, near = maximum(x, _FAR), minimum(x, _FAR)
-    large = log1p(step / far) - 0.5 * _series(far, step, (1.0,), 1)
-    large = large - _series(far, step, (1 / 12, -1 / 120, 1 / 252), 2)
-    return where(x > _FAR, large, digamma(near + step) - digamma(near))
 
 
 class MultivariateT:
@@ -100,7 +68,7 @@ class MultivariateT:
         is_normal = isinf(df)
         safe = where(is_normal, 1.0, df)
         half = 0.5 * (safe + size)
-        heavy = _gamma_step(0.5 * safe, 0.5 * size) - 0.5 * size * math.log(2 * math.pi)
+        heavy = gamma_step(0.5 * safe, 0.5 * size) - 0.5 * size * math.log(2 * math.pi)
         heavy = heavy - half * log1p(square / safe)
         normal = -0.5 * square - 0.5 * size * math.log(2 * math.pi)
         y = where(is_normal, normal, heavy) - log_volume
@@ -118,8 +86,8 @@ class MultivariateT:
         is_normal = isinf(df)
         safe = where(is_normal, 1.0, df)
         half = 0.5 * (safe + size)
-        heavy = 0.5 * size * math.log(2 * math.pi) - _gamma_step(0.5 * safe, 0.5 * size)
-        heavy = heavy + half * _digamma_step(0.5 * safe, 0.5 * size)
+        heavy = 0.5 * size * math.log(2 * math.pi) - gamma_step(0.5 * safe, 0.5 * size)
+        heavy = heavy + half * digamma_step(0.5 * safe, 0.5 * size)
         y = where(is_normal, 0.5 * size * (1 + math.log(2 * math.pi)), heavy) + log_volume
         return where(df > 0, y, math.nan)
 
