@@ -4,12 +4,16 @@
     python ci/array_api_suite.py scipy --record                   # and write ci/scipy-suite.json
     python ci/array_api_suite.py scipy scipy/stats -- -k skew     # a folder, with options of pytest
     python ci/array_api_suite.py sklearn --site env/lib/python3.11/site-packages
+    python ci/array_api_suite.py scipy-functions scipy/linalg     # see below
 
 The packages, pytest and array-api-strict must be installed; nothing is fetched and no file of the
 packages is changed. A test runs if it takes its arrays from a namespace: `ci/array_api_suite` has
 the plug-ins that add tapegrad to the namespaces. `ci/scipy-exclusions.json` and
 `ci/sklearn-exclusions.json` name the tests that are known to fail, by reason. A failure that is not
 among them is an error, and so is a test among them that passes.
+
+`scipy-functions` runs SciPy's tests on NumPy arrays with the functions of tapegrad.scipy in place
+of SciPy's, where tapegrad has one of that name. Tests that call none of them are not counted.
 """
 
 from __future__ import annotations
@@ -27,21 +31,29 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = {"scipy": "scipy", "sklearn": "scikit-learn"}
+PACKAGES = {"scipy": "scipy", "sklearn": "scikit-learn", "scipy-functions": "scipy"}
+FOLDERS = {"scipy-functions": "scipy"}
+"""The package of a suite, where it has another name than the suite."""
+PARTS = {"scipy-functions": ["scipy/linalg", "scipy/ndimage", "scipy/stats"]}
+"""What a suite runs by default, if not the whole package."""
 OUTCOMES = ("passed", "skipped", "xfailed", "failed")
 MENTIONS = {
     "scipy": re.compile(r"\bxp\b"),
+    "scipy-functions": re.compile(
+        r"from scipy import|scipy\.(linalg|ndimage|stats|special|signal)"
+    ),
     "sklearn": re.compile(r"yield_(mixed_)?namespace|parametrize_with_checks"),
 }
 
 
 def site_of(library: str, site: str | None) -> Path:
     """Return the folder that contains the package."""
+    folder = FOLDERS.get(library, library)
     if site is not None:
-        if not (Path(site) / library / "__init__.py").exists():
-            raise SystemExit(f"{site} does not contain {library}.")
+        if not (Path(site) / folder / "__init__.py").exists():
+            raise SystemExit(f"{site} does not contain {folder}.")
         return Path(site).resolve()
-    place = find_spec(library)
+    place = find_spec(folder)
     if place is None or place.origin is None:
         raise SystemExit(f"Install {PACKAGES[library]} first, or name its folder with --site.")
     return Path(place.origin).parents[1]
@@ -50,7 +62,7 @@ def site_of(library: str, site: str | None) -> Path:
 def test_files(library: str, site: Path, paths: list[str]) -> list[str]:
     """Return the test files below the paths that take arrays from a namespace."""
     found = []
-    for path in paths or [library]:
+    for path in paths or PARTS.get(library, [library]):
         place, _, name = path.partition("::")
         whole = site / place
         files = [whole] if whole.is_file() else sorted(whole.rglob("tests/test_*.py"))
@@ -69,14 +81,22 @@ def run(library: str, site: Path, files: list[str], options: list[str]) -> list[
         roots = [ROOT, ROOT / "backends", ROOT / "ci" / "array_api_suite", site]
         environment = {
             **os.environ,
-            "SCIPY_ARRAY_API": "1",
             "ARRAY_API_SUITE_OUTCOMES": str(outcomes),
             "PYTHONPATH": os.pathsep.join(map(str, roots)),
         }
+        if library != "scipy-functions":
+            environment["SCIPY_ARRAY_API"] = "1"
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             environment.setdefault(name, "1")
         command = [sys.executable, "-m", "pytest", "-q", "--assert=plain", "--tb=line", "-rN"]
-        command += ["-p", "no:cacheprovider", "-p", "outcomes", "-p", f"for_{library}"]
+        command += [
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "outcomes",
+            "-p",
+            f"for_{library.replace('-', '_')}",
+        ]
         command += ["--disable-warnings", "--continue-on-collection-errors"]
         # The environment may be inside this tree, whose pyproject.toml is not for these tests.
         command += ["-c", os.devnull, f"--rootdir={site}", *options, *files]

@@ -3,6 +3,7 @@
     TapegradError
     ├── ArgumentError (ValueError)            a value that is not allowed
     │   ├── ShapeError                        shapes that do not fit
+    │   │   └── ImageShapeError (RuntimeError) arguments of an image function that do not fit
     │   ├── IndexOutOfRangeError (IndexError) an index beyond the end of its axis
     │   │   ├── IndexShapeError (also ShapeError) index arrays that do not broadcast together
     │   │   │   └── MaskError                 a mask of the wrong shape
@@ -76,6 +77,10 @@ class AxisError(ShapeError, IndexOutOfRangeError):
 
     axis: int | None
     ndim: int | None
+
+
+class ImageShapeError(ShapeError, RuntimeError):
+    """Arguments of an image function do not fit; also a RuntimeError, as in scipy.ndimage."""
 
 
 class OutOfRangeError(ArgumentError, OverflowError):

@@ -217,6 +217,7 @@ def test_empty_matrices(dtype):
     assert packed.shape == (0, 0)
     assert swaps.shape == (0,)
     assert [part.shape for part in linalg.schur(x)] == [(0, 0), (0, 0)]
+    assert [part.shape for part in linalg.qr(x, pivoting=True)] == [(0, 0), (0, 0), (0,)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert linalg.lu(np.zeros((0, 3), dtype))[2].shape == (0, 3)

@@ -7,7 +7,7 @@ import pytest
 import scipy.ndimage as reference
 
 import tapegrad as tf
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.scipy import ndimage
 from tapegrad.scipy.ndimage.boundaries import MODES
 from tapegrad.testing.sample import Sample, normal, uniform
@@ -328,7 +328,7 @@ def test_nothing_is_read_back_from_a_device(sample):
         (lambda: ndimage.sobel(IMAGE, output=np.zeros(3)), ShapeError, "the shape of the result"),
         (
             lambda: ndimage.sobel(IMAGE * 1j, output=np.zeros(IMAGE.shape)),
-            ArgumentTypeError,
+            ShapeError,
             "a complex dtype",
         ),
         (lambda: ndimage.gaussian_filter1d(IMAGE, 1, order=-1), ArgumentError, "integer order"),

@@ -47,7 +47,7 @@ def _from_swaps(xp: Any, swaps: Any, *, length: int) -> Any:
 def _find_columns(xp: Any, x: Any) -> Any:
     """Return the order of columns in which each is the longest of what remains of the others."""
     m, n = x.shape[-2:]
-    order = _numbered(xp, x[..., 0], n, xp.int32)
+    order = _numbered(xp, xp.sum(x, axis=-1), n, xp.int32)
     places = xp.arange(n, device=x.device)
     for k in range(min(m, n)):
         sizes = xp.sum(xp.abs(x) ** 2, axis=-2)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.operand import normalize_axis
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ImageShapeError, ShapeError
 from tapegrad.ops.convolution.primitives import conv_p
 from tapegrad.ops.elementwise.complex_numbers import join
 from tapegrad.ops.shape.rearranging import flip
@@ -179,7 +179,7 @@ def _along_axes(
 ) -> Any:
     chosen = normalize_filter_axes(axes, np.ndim(input), name)
     if w.ndim != len(chosen) or 0 in w.shape:
-        raise ShapeError(
+        raise ImageShapeError(
             f"{name} over {len(chosen)} axes needs non-empty weights with as many axes. "
             f"Got shape {w.shape}."
         )

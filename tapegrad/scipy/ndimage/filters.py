@@ -8,17 +8,27 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.convert import NUMBERS, read_on_host
-from tapegrad.errors import ArgumentError, DTypeError
+from tapegrad.core.values.tensor import Tensor
+from tapegrad.errors import ArgumentError
 from tapegrad.scipy.ndimage.boundaries import filter_mode
 from tapegrad.scipy.ndimage.correlation import correlate1d
 from tapegrad.scipy.ndimage.results import (
     Store,
     apply_to_parts,
+    deliver,
     normalize_filter_axes,
     per_axis,
     storing,
 )
-from tapegrad.scipy.vocabulary import exp, is_complex, numbers_like, operand, sqrt, sum_over
+from tapegrad.scipy.vocabulary import (
+    exp,
+    is_complex,
+    numbers_like,
+    numpy_dtype_of,
+    operand,
+    sqrt,
+    sum_over,
+)
 
 Step = Callable[[Any, int, str, Any], Any]
 Derivative = Callable[[Any, int, str, Any, Store], Any]
@@ -118,14 +128,20 @@ def _gaussian_step(
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         k = chosen.index(axis)
-        small = type(sigmas[k]) in NUMBERS and sigmas[k] <= 1e-15
-        if small:
+        if _is_zero(sigmas[k]):
             return x
         return gaussian_filter1d(
             x, sigmas[k], axis, orders[k], None, mode, cval, truncate, radius=reaches[k]
         )
 
     return step
+
+
+def _is_zero(sigma: Any) -> bool:
+    """Whether the width of a Gaussian is known on the host to be 0."""
+    value = sigma.array if isinstance(sigma, Tensor) else sigma
+    known = type(value) in NUMBERS or isinstance(value, np.ndarray | np.generic)
+    return known and np.size(value) == 1 and bool(np.all(value <= 1e-15))
 
 
 def uniform_filter1d(
@@ -292,9 +308,20 @@ def gaussian_gradient_magnitude(
     """
     name = "gaussian_gradient_magnitude"
     chosen = normalize_filter_axes(axes, np.ndim(input), name)
-    if is_complex(operand(input)):
-        raise DTypeError(f"{name} needs a real image. Filter the real and imaginary parts.")
     step = _gaussian_derivative(chosen, sigma, 1, name, **kwargs)
+    image = operand(input)
+    if is_complex(image):
+        modes = [filter_mode(m, name) for m in per_axis(mode, len(chosen), "mode", name)]
+
+        def slope_along(axis: int, mode: str) -> Any:
+            def apply(x: Any, cval: Any) -> Any:
+                return step(x, axis, mode, cval, lambda y: y)
+
+            return apply_to_parts(image, cval, None, apply, name)
+
+        slopes = [slope_along(axis, mode) for axis, mode in zip(chosen, modes, strict=True)]
+        total = sum(slope * slope for slope in slopes)
+        return deliver(sqrt(total), output, numpy_dtype_of(image), name)
 
     def square(x: Any, axis: int, mode: str, cval: Any, store: Store) -> Any:
         y = step(x, axis, mode, cval, store)

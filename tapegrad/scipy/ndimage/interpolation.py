@@ -9,12 +9,13 @@ import numpy as np
 
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values.convert import NUMBERS, read_on_host
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, ImageShapeError, ShapeError
 from tapegrad.ops.shape.joining import unstack
 from tapegrad.scipy.ndimage.boundaries import checked_mode
 from tapegrad.scipy.ndimage.results import (
     apply_to_parts,
     checked_order,
+    is_array,
     normalize_filter_axes,
     per_axis,
 )
@@ -82,7 +83,8 @@ def affine_transform(
     """Return an image whose pixel o is the input at `matrix @ o + offset`.
 
     The matrix may be square, a vector (its diagonal), or have an additional column for the offset
-    and optionally a row of homogeneous coordinates. Image, matrix and offset are differentiable.
+    and optionally a row of homogeneous coordinates. With an `output_shape` of another number of
+    axes it has one column for each of these. Image, matrix and offset are differentiable.
 
     >>> affine_transform(np.array([0.0, 1.0, 2.0]), [0.5], order=1).tolist()
     [0.0, 0.5, 1.0]
@@ -91,9 +93,10 @@ def affine_transform(
     order, mode = checked_order(order, name), checked_mode(mode, name)
     rank = np.ndim(input)
     if output_shape is None:
-        output_shape = tuple(getattr(input, "shape", np.shape(input)))
+        like = output if is_array(output) else input
+        output_shape = tuple(getattr(like, "shape", np.shape(input)))
     shape = tuple(int(n) for n in np.atleast_1d(output_shape))
-    turn, move = _matrix_and_offset(matrix, offset, rank)
+    turn, move = _matrix_and_offset(matrix, offset, rank, len(shape))
 
     def apply(x: Any, cval: Any) -> Any:
         sampler = Sampler(x, rank, order, mode, cval, prefilter)
@@ -104,17 +107,18 @@ def affine_transform(
     return apply_to_parts(input, cval, output, apply, name, rounds=True)
 
 
-def _matrix_and_offset(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
+def _matrix_and_offset(matrix: Any, offset: Any, rank: int, count: int) -> tuple[Any, Any]:
     if isinstance(offset, list | tuple):
         offset = np.asarray(offset) if not _holds_tensors(offset) else stack(list(offset))
     turn, move = operands(matrix, offset)
     shape = tuple(turn.shape)
-    if shape in ((rank, rank + 1), (rank + 1, rank + 1)) and rank:
+    has_offset = rank > 0 and shape in ((rank, rank + 1), (rank + 1, rank + 1))
+    if has_offset and rank == count:
         return turn[:rank, :rank], turn[:rank, rank]
-    if shape not in ((rank,), (rank, rank)):
-        raise ShapeError(
+    if has_offset or (shape != (rank, count) and (shape, count) != ((rank,), rank)):
+        raise ImageShapeError(
             f"affine_transform of an image with {rank} axes needs a matrix of shape ({rank},), "
-            f"({rank}, {rank}), ({rank}, {rank + 1}) or ({rank + 1}, {rank + 1}). Got {shape}."
+            f"({rank}, {count}), ({rank}, {rank + 1}) or ({rank + 1}, {rank + 1}). Got {shape}."
         )
     if tuple(move.shape) not in ((), (rank,)):
         raise ShapeError(

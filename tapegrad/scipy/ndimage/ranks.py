@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError, DTypeError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, ImageShapeError
 from tapegrad.ops.indexing.sorting import sort
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.correlation import reach_of
@@ -190,7 +190,7 @@ def _window(
     else:
         raise ArgumentError(f"{name} needs size or footprint. Got neither.")
     if mask.ndim != count or not mask.any():
-        raise ShapeError(
+        raise ImageShapeError(
             f"{name} over {count} axes needs a non-empty footprint with as many axes. "
             f"Got shape {mask.shape}."
         )

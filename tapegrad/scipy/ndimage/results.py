@@ -13,7 +13,7 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ImageShapeError
 from tapegrad.ops.elementwise.complex_numbers import join
 from tapegrad.ops.elementwise.rounding import trunc
 from tapegrad.ops.kinds import kind_of
@@ -61,8 +61,8 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     """Return a result in the dtype `output` or `before`, or write it to the array `output`."""
     dtype = wanted_dtype(output, before)
     if is_complex(y) and dtype.kind != "c":
-        if _is_array(output):
-            raise ArgumentTypeError(
+        if is_array(output):
+            raise ImageShapeError(
                 f"output of {name} must have a complex dtype for this result. Got {dtype}."
             )
         warn_outside(
@@ -71,10 +71,10 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
         dtype = np.promote_types(dtype, np.complex64)
     is_wrapped = dtype.kind == "u" and kind_of(y) == "f"
     y = _unsigned(y, dtype) if is_wrapped else in_dtype(y, as_dtype(dtype))
-    if not _is_array(output):
+    if not is_array(output):
         return y
     if tuple(output.shape) != tuple(y.shape):
-        raise ShapeError(
+        raise ImageShapeError(
             f"output of {name} needs the shape of the result, {tuple(y.shape)}. "
             f"Got {tuple(output.shape)}."
         )
@@ -82,7 +82,12 @@ def deliver(y: Any, output: Any, before: np.dtype[Any], name: str) -> Any:
     return output
 
 
-def _is_array(output: Any) -> bool:
+def is_array(output: Any) -> bool:
+    """Return whether `output` is an array to write to.
+
+    >>> is_array(np.zeros(2)), is_array(np.float32)
+    (True, False)
+    """
     return isinstance(output, Tensor | Variable | np.ndarray)
 
 
@@ -97,7 +102,7 @@ def wanted_dtype(output: Any, before: np.dtype[Any]) -> np.dtype[Any]:
     wanted: np.dtype[Any] = (
         output.dtype
         if isinstance(output, np.ndarray)
-        else as_dtype(output.dtype if _is_array(output) else output).dtype
+        else as_dtype(output.dtype if is_array(output) else output).dtype
     )
     return wanted
 
@@ -162,7 +167,7 @@ def per_axis(value: Any, count: int, what: str, name: str) -> list[Any]:
         return [value] * count
     values = [value[k] for k in range(shape[0])] if shape else list(value)
     if len(values) != count:
-        raise ArgumentError(
+        raise ImageShapeError(
             f"{name} needs one {what} per axis, {count} in total. Got {len(values)}."
         )
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapegrad.core.argument_checks import check_choice
@@ -10,11 +11,13 @@ from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.indexing.along_axis import take_along_axis
 from tapegrad.ops.indexing.sorting import argsort, searchsorted, sort
 from tapegrad.ops.reduction.primitives import any as any_over
+from tapegrad.scipy.stats.normal import norm
 from tapegrad.scipy.stats.ratios import f as f_distribution
-from tapegrad.scipy.stats.samples import read_values, root
+from tapegrad.scipy.stats.samples import Values, read_values, root
 from tapegrad.scipy.stats.shares import beta as beta_distribution
 from tapegrad.scipy.stats.student import t as t_distribution
 from tapegrad.scipy.vocabulary import (
+    atanh,
     cast,
     concat,
     cumsum,
@@ -32,8 +35,16 @@ from tapegrad.scipy.vocabulary import (
     reshape_p,
     stop_gradient,
     sum_over,
+    tanh,
     where,
 )
+
+
+class ConfidenceInterval(NamedTuple):
+    """The ends of a confidence interval."""
+
+    low: Any
+    high: Any
 
 
 class Significance(NamedTuple):
@@ -41,6 +52,69 @@ class Significance(NamedTuple):
 
     statistic: Any
     pvalue: Any
+
+    @property
+    def correlation(self) -> Any:
+        """The statistic, under the name of the functions of correlation."""
+        return self.statistic
+
+
+class PearsonRResult(Significance):
+    """A correlation and its p-value; the number of pairs is only an attribute."""
+
+    pairs: int
+    alternative: str
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the confidence interval of the correlation by Fisher's transformation."""
+        _check_level(confidence_level)
+        low, high = 0.0 * self.statistic - 1.0, 0.0 * self.statistic + 1.0
+        if self.pairs <= 3:
+            return ConfidenceInterval(low, high)
+        reach = _reach(norm, confidence_level, self.alternative) / (self.pairs - 3) ** 0.5
+        middle = atanh(self.statistic)
+        if self.alternative != "less":
+            low = tanh(middle - reach)
+        if self.alternative != "greater":
+            high = tanh(middle + reach)
+        return ConfidenceInterval(low, high)
+
+
+class TtestResult(Significance):
+    """A t statistic and its p-value; the degrees of freedom are only an attribute."""
+
+    df: Any
+    alternative: str
+    estimate: Any
+    standard_error: Any
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the confidence interval of the mean, or of the difference of the means."""
+        _check_level(confidence_level)
+        dist = t_distribution(self.df)
+        reach = _reach(dist, confidence_level, self.alternative) * self.standard_error
+        low, high = self.estimate - reach, self.estimate + reach
+        if self.alternative == "less":
+            low = 0.0 * low - math.inf
+        if self.alternative == "greater":
+            high = 0.0 * high + math.inf
+        return ConfidenceInterval(low, high)
+
+
+def _check_level(level: float) -> None:
+    if not 0 <= level <= 1:
+        raise ArgumentError(f"confidence_level must be a number from 0 to 1. Got {level!r}.")
+
+
+def _reach(dist: Any, level: float, alternative: str) -> Any:
+    return dist.ppf(0.5 + 0.5 * level if alternative == "two-sided" else level)
+
+
+def _noted(result: Any, **attributes: Any) -> Any:
+    """Return a tuple with attributes beside its elements."""
+    for name, value in attributes.items():
+        setattr(result, name, value)
+    return result
 
 
 def _pair(x: Any, y: Any, axis: Any, name: str) -> tuple[Any, Any]:
@@ -76,7 +150,7 @@ def _clip_keep_gradient(r: Any, low: float, high: float) -> Any:
     return r + stop_gradient(minimum(maximum(r, low), high) - r)
 
 
-def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -> Significance:
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -> PearsonRResult:
     """Return the Pearson correlation of two samples and its p-value.
 
     >>> round(float(pearsonr([1.0, 2.0, 4.0], [2.0, 1.0, 5.0]).statistic), 6)
@@ -87,10 +161,12 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0) -
         raise ArgumentError(f"pearsonr needs at least two pairs. Got {x.shape[-1]}.")
     r = _correlation(x, y)
     half = 0.5 * x.shape[-1] - 1
-    if half <= 0:
-        return Significance(r, 0.0 * r + 1)
-    spread = beta_distribution(half, half, -1, 2)
-    return Significance(r, _pvalue(spread, r, alternative, "pearsonr"))
+    pvalue = 0.0 * r + 1
+    if half > 0:
+        spread = beta_distribution(half, half, -1, 2)
+        pvalue = _pvalue(spread, r, alternative, "pearsonr")
+    result = PearsonRResult(r, pvalue)
+    return _noted(result, pairs=x.shape[-1], alternative=alternative)  # type: ignore[no-any-return]
 
 
 def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
@@ -245,9 +321,8 @@ def linregress(
 
 def _line(*numbers: Any) -> LinregressResult:
     *line, error = numbers
-    result = LinregressResult(*line)
-    result.intercept_stderr = error
-    return result
+    result = _noted(LinregressResult(*line), intercept_stderr=error)
+    return result  # type: ignore[no-any-return]
 
 
 # Tests of means
@@ -259,7 +334,7 @@ def ttest_1samp(
     axis: Any = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
-) -> Significance:
+) -> TtestResult:
     """Return the t-test of the mean of a sample against `popmean`.
 
     >>> round(float(ttest_1samp([1.0, 2.0, 3.0], 0.0).statistic), 6)
@@ -267,15 +342,31 @@ def ttest_1samp(
     """
     values = read_values(a, axis, nan_policy, "ttest_1samp")
     error = (values.var(1) / values.count) ** 0.5
-    score = values.without_axis((values.mean(values.x) - popmean) / error)
+    mean = values.mean(values.x)
+    score = values.without_axis((mean - popmean) / error)
     df = values.count - 1
     df = df if isinstance(df, float) else values.without_axis(df)
-    return Significance(score, _pvalue(t_distribution(df), score, alternative, "ttest_1samp"))
+    pvalue = _pvalue(t_distribution(df), score, alternative, "ttest_1samp")
+    mean, error = values.without_axis(mean), values.without_axis(error)
+    return _ttest(score, pvalue, df, alternative, mean, error)
+
+
+def _ttest(
+    score: Any, pvalue: Any, df: Any, alternative: str, estimate: Any, error: Any
+) -> TtestResult:
+    result = _noted(
+        TtestResult(score, pvalue),
+        df=df + 0.0 * score,
+        alternative=alternative,
+        estimate=estimate,
+        standard_error=error,
+    )
+    return result  # type: ignore[no-any-return]
 
 
 def ttest_rel(
     a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
-) -> Significance:
+) -> TtestResult:
     """Return the t-test of paired samples.
 
     >>> round(float(ttest_rel([1.0, 2.0, 3.0], [0.0, 1.0, 0.0]).statistic), 6)
@@ -293,28 +384,58 @@ def ttest_ind(
     equal_var: bool = True,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
-) -> Significance:
+    trim: float = 0.0,
+) -> TtestResult:
     """Return the t-test of two independent samples; Welch's test unless `equal_var`.
+
+    With `trim` it is Yuen's test, which leaves out this share of the values at each end.
 
     >>> round(float(ttest_ind([1.0, 2.0, 3.0], [0.0, 1.0, 2.0]).statistic), 6)
     1.224745
     """
     a, b = operands(a, b)
     one, two = (read_values(x, axis, nan_policy, "ttest_ind") for x in (a, b))
-    zero = 0.0 * one.mean(one.x)
-    n, m = one.count + zero, two.count + zero
+    (n, first, u), (m, second, v) = (_trimmed(values, trim) for values in (one, two))
     if equal_var:
         df = n + m - 2
-        squares = one.total(one.deviations() ** 2) + two.total(two.deviations() ** 2)
-        error = squares / df * (1 / n + 1 / m)
+        error = (u + v) / df * (1 / n + 1 / m)
     else:
-        u, v = one.var(1) / n, two.var(1) / m
+        u, v = u / (n - 1) / n, v / (m - 1) / m
         error = u + v
         # Use ratios to the error, whose squares do not underflow.
-        df = 1 / ((u / error) ** 2 / (n - 1) + (v / error) ** 2 / (m - 1))
-    score = one.without_axis((one.mean(one.x) - two.mean(two.x)) / error**0.5)
-    dist = t_distribution(one.without_axis(df))
-    return Significance(score, _pvalue(dist, score, alternative, "ttest_ind"))
+        is_flat = error == 0
+        whole = where(is_flat, 1.0, error)
+        ratio = (u / whole) ** 2 / (n - 1) + (v / whole) ** 2 / (m - 1)
+        df = where(is_flat, 1.0, 1 / where(is_flat, 1.0, ratio))
+    gap, error = first - second, error**0.5
+    score, df = one.without_axis(gap / error), one.without_axis(df)
+    pvalue = _pvalue(t_distribution(df), score, alternative, "ttest_ind")
+    gap, error = one.without_axis(gap), one.without_axis(error)
+    return _ttest(score, pvalue, df, alternative, gap, error)
+
+
+def _trimmed(values: Values, trim: float) -> tuple[Any, Any, Any]:
+    """Return number, mean and squared deviations of the values between the ends.
+
+    The deviations are those of values of which the ones at the ends are replaced by neighbours.
+    """
+    if not 0 <= trim < 0.5:
+        raise ArgumentError(f"trim of ttest_ind must be at least 0 and below 0.5. Got {trim!r}.")
+    mean = values.mean(values.x)
+    left_out = int(trim * values.x.shape[values.axis])
+    if not left_out:
+        return values.count + 0.0 * mean, mean, values.total(values.deviations() ** 2)
+    if values.is_present is not None:
+        raise ArgumentError("ttest_ind with trim needs nan_policy='propagate'.")
+    ordered = moveaxis(sort(values.x, values.axis), values.axis, -1)
+    inner = ordered[..., left_out:-left_out]
+    size = float(inner.shape[-1])
+    middle = sum_over(inner, -1, True) / size
+    ends = concat([inner[..., :1]] * left_out + [inner] + [inner[..., -1:]] * left_out, -1)
+    deviations = ends - sum_over(ends, -1, True) / ends.shape[-1]
+    squares = sum_over(deviations * deviations, -1, True)
+    middle, squares = (moveaxis(y, -1, values.axis) for y in (middle, squares))
+    return size + 0.0 * middle, middle, squares
 
 
 def f_oneway(*samples: Any, axis: Any = 0) -> Significance:
@@ -326,6 +447,9 @@ def f_oneway(*samples: Any, axis: Any = 0) -> Significance:
     if len(samples) < 2:
         raise ArgumentError(f"f_oneway needs at least two samples. Got {len(samples)}.")
     groups = [read_values(x, axis, "propagate", "f_oneway") for x in operands(*samples)]
+    # The result does not depend on a number that is added to all values; small numbers are exact.
+    offset = stop_gradient(groups[0].mean(groups[0].x))
+    groups = [replace(group, x=group.x - offset) for group in groups]
     counts = [group.count for group in groups]
     total = sum(counts)
     means = [group.mean(group.x) for group in groups]

@@ -9,6 +9,7 @@ from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.discrete import Discrete
 from tapegrad.scipy.stats.logarithms import times_log, times_log1p
+from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
 from tapegrad.scipy.stats.quadrature import column, integral_over_all, mean_log_gamma
 from tapegrad.scipy.stats.search import first_leaving, first_reaching
 from tapegrad.scipy.vocabulary import (
@@ -56,8 +57,13 @@ bernoulli = Discrete(
 )
 
 
+_RARE = 1e-15
+"""Below this probability the counts are those of a Poisson variable, to the last digits."""
+
+
 def _binom_cdf(k: Any, n: Any, p: Any) -> Any:
-    return betainc(_positive(n - k), k + 1, 1 - p)
+    plain = betainc(_positive(n - k), k + 1, 1 - where(p < _RARE, 0.5, p))
+    return where(p < _RARE, gamma_sf(n * p, k + 1), plain)
 
 
 def _binom_ppf(q: Any, n: Any, p: Any) -> Any:
@@ -66,7 +72,8 @@ def _binom_ppf(q: Any, n: Any, p: Any) -> Any:
 
 
 def _binom_sf(k: Any, n: Any, p: Any) -> Any:
-    return betainc(k + 1, _positive(n - k), p)
+    plain = betainc(k + 1, _positive(n - k), where(p < _RARE, 0.5, p))
+    return where(p < _RARE, gamma_cdf(n * p, k + 1), plain)
 
 
 def _binom_isf(q: Any, n: Any, p: Any) -> Any:

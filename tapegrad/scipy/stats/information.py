@@ -132,7 +132,7 @@ def _direction(
     """Return the means of the sines and cosines of angles between low and high."""
     values = read_values(samples, axis, nan_policy, name)
     turn = 2 * math.pi / (high - low)
-    angle = (values.x - low) * turn
+    angle = values.x * turn
     return values, values.mean(sin(angle)), values.mean(cos(angle))
 
 
@@ -151,7 +151,7 @@ def circmean(
     True
     """
     values, sine, cosine = _direction(samples, high, low, axis, nan_policy, "circmean")
-    turns = atan2(sine, cosine) / (2 * math.pi)
+    turns = atan2(sine, cosine) / (2 * math.pi) - low / (high - low)
     y = (turns - floor(turns)) * (high - low) + low
     return values.without_axis(y, keepdims)
 

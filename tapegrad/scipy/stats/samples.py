@@ -10,10 +10,13 @@ from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axes, normalize_axis
 from tapegrad.scipy.vocabulary import (
     cast,
+    conjugate,
+    is_complex,
     isnan,
     moveaxis,
     numpy_dtype_of,
     operand,
+    real,
     reshape_p,
     sum_over,
     where,
@@ -63,7 +66,10 @@ class Values:
     def var(self, ddof: Any = 0) -> Any:
         """Return the variance with the axis kept; a division by 0, or NaN, for too few values."""
         deviations = self.deviations()
-        squares = self.total(deviations * deviations)
+        if is_complex(deviations):
+            squares = self.total(real(deviations * conjugate(deviations)))
+        else:
+            squares = self.total(deviations * deviations)
         left = self.count - ddof
         if isinstance(left, float | int):
             return squares / left if left > 0 else _divided_by_zero(squares, left == 0)

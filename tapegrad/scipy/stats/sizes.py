@@ -9,10 +9,10 @@ from tapegrad.ops.elementwise.special_functions import erfinv
 from tapegrad.ops.random.primitives import Shape, Source
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.continuous import OnPositive
+from tapegrad.scipy.stats.gamma_steps import chi_entropy, gamma_step
 from tapegrad.scipy.stats.logarithms import log_complement, log_or_minus_infinity, times_log
 from tapegrad.scipy.stats.positive import gamma_cdf, gamma_sf
 from tapegrad.scipy.vocabulary import (
-    digamma,
     erf,
     exp,
     expm1,
@@ -64,12 +64,7 @@ def _chi_draw(source: Source, shape: Shape, dtype: Any, df: Any) -> Any:
 
 def _gamma_ratio(df: Any) -> Any:
     """Return Γ((df + 1) / 2) / Γ(df / 2)."""
-    return exp(lgamma(0.5 * df + 0.5) - lgamma(0.5 * df))
-
-
-def _chi_entropy(df: Any) -> Any:
-    half = 0.5 * df
-    return lgamma(half) + half - 0.5 * math.log(2) - (half - 0.5) * digamma(half)
+    return sqrt(0.5 * df) * exp(gamma_step(0.5 * df, 0.5))
 
 
 chi = OnPositive(
@@ -83,9 +78,9 @@ chi = OnPositive(
     sf=lambda x, df: gamma_sf(0.5 * x * x, 0.5 * df),
     ppf=lambda q, df: sqrt(2 * gammaincinv(0.5 * df, q)),
     isf=lambda q, df: sqrt(2 * gammainccinv(0.5 * df, q)),
-    entropy=_chi_entropy,
+    entropy=lambda df: chi_entropy(0.5 * df),
     mean=lambda df: math.sqrt(2) * _gamma_ratio(df),
-    var=lambda df: df - 2 * _gamma_ratio(df) ** 2,
+    var=lambda df: -df * expm1(2 * gamma_step(0.5 * df, 0.5)),
     draw=_chi_draw,
 )
 
@@ -114,8 +109,8 @@ nakagami = OnPositive(
     sf=lambda x, nu: gamma_sf(nu * x * x, nu),
     ppf=lambda q, nu: sqrt(gammaincinv(nu, q) / nu),
     isf=lambda q, nu: sqrt(gammainccinv(nu, q) / nu),
-    entropy=lambda nu: nu + lgamma(nu) - (nu - 0.5) * digamma(nu) - 0.5 * log(nu) - math.log(2),
+    entropy=lambda nu: chi_entropy(nu) - 0.5 * log(2 * nu),
     mean=lambda nu: _gamma_ratio(2 * nu) / sqrt(nu),
-    var=lambda nu: 1 - _gamma_ratio(2 * nu) ** 2 / nu,
+    var=lambda nu: -expm1(2 * gamma_step(nu, 0.5)),
     draw=lambda source, shape, dtype, nu: sqrt(draws.gamma(source, shape, dtype, nu) / nu),
 )

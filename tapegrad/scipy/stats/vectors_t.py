@@ -12,15 +12,14 @@ from tapegrad.ops.linalg.decompositions import cholesky
 from tapegrad.ops.random.primitives import as_shape
 from tapegrad.scipy.stats import draws
 from tapegrad.scipy.stats.frozen_joint import FrozenCounts, FrozenDensity
+from tapegrad.scipy.stats.gamma_steps import digamma_step, gamma_step
 from tapegrad.scipy.stats.vectors import as_points, vector_parameters, whitened
 from tapegrad.scipy.vocabulary import (
     betaln,
-    digamma,
     every,
     exp,
     expand_dims,
     floor,
-    lgamma,
     log,
     log1p,
     matrix_diag,
@@ -69,7 +68,7 @@ class MultivariateT:
         is_normal = isinf(df)
         safe = where(is_normal, 1.0, df)
         half = 0.5 * (safe + size)
-        heavy = lgamma(half) - lgamma(0.5 * safe) - 0.5 * size * log(math.pi * safe)
+        heavy = gamma_step(0.5 * safe, 0.5 * size) - 0.5 * size * math.log(2 * math.pi)
         heavy = heavy - half * log1p(square / safe)
         normal = -0.5 * square - 0.5 * size * math.log(2 * math.pi)
         y = where(is_normal, normal, heavy) - log_volume
@@ -87,8 +86,8 @@ class MultivariateT:
         is_normal = isinf(df)
         safe = where(is_normal, 1.0, df)
         half = 0.5 * (safe + size)
-        heavy = lgamma(0.5 * safe) - lgamma(half) + 0.5 * size * log(math.pi * safe)
-        heavy = heavy + half * (digamma(half) - digamma(0.5 * safe))
+        heavy = 0.5 * size * math.log(2 * math.pi) - gamma_step(0.5 * safe, 0.5 * size)
+        heavy = heavy + half * digamma_step(0.5 * safe, 0.5 * size)
         y = where(is_normal, 0.5 * size * (1 + math.log(2 * math.pi)), heavy) + log_volume
         return where(df > 0, y, math.nan)
 
