@@ -52,7 +52,6 @@ ABSENT = {
     "feature_column": "Use the layers of keras for preprocessing.",
     "get_static_value": "x.numpy() returns the value of a tensor.",
     "graph_util": _SESSIONS,
-    "gradients": "Use tapegrad.GradientTape, or tapegrad.grad.",
     "hessians": "Use tapegrad.hessian.",
     "io.SparseFeature": _RECORDS,
     "layers": "Use tapegrad.keras.layers.",
@@ -151,7 +150,6 @@ RULES = {
     "make_ndarray": _GRAPH_FILES,
     "io.write_graph": _GRAPH_FILES,
     "version.GRAPH_DEF_*": _GRAPH_FILES,
-    "inside_function": "Use tapegrad.executing_eagerly.",
     "io.decode_compressed": "Use Python's gzip and zlib on the host.",
     "io.*code_proto": "Use the package protobuf on the host.",
     "io.decode_json_example": "Use Python's json on the host.",
@@ -228,7 +226,6 @@ RULES = {
     "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
     "tools": "TensorFlow's tools are programs of their own.",
     "train.Coordinator": "Use Python's threading.",
-    "train.ExponentialMovingAverage": "Optimizers of tapegrad.keras.optimizers take use_ema=True.",
     "train.*heckpoint*": (
         "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
         "tapegrad.train.latest_checkpoint."

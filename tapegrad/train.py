@@ -14,22 +14,32 @@ from tapegrad.keras.saving.checkpoint import (
     CheckpointStatus,
     latest_checkpoint,
 )
+from tapegrad.keras.saving.checkpoint_listing import (
+    CheckpointOptions,
+    CheckpointState,
+    checkpoints_iterator,
+    get_checkpoint_state,
+)
 from tapegrad.keras.saving.checkpoint_reader import (
     CheckpointReader,
     list_variables,
     load_checkpoint,
     load_variable,
 )
+from tapegrad.optimizers.exponential_averages import ExponentialMovingAverage
 
 __all__ = [
     "BytesList",
     "Checkpoint",
     "CheckpointManager",
     "CheckpointMismatchError",
+    "CheckpointOptions",
     "CheckpointReader",
+    "CheckpointState",
     "CheckpointStatus",
     "ClusterSpec",
     "Example",
+    "ExponentialMovingAverage",
     "Feature",
     "FeatureList",
     "FeatureLists",
@@ -37,6 +47,8 @@ __all__ = [
     "FloatList",
     "Int64List",
     "SequenceExample",
+    "checkpoints_iterator",
+    "get_checkpoint_state",
     "latest_checkpoint",
     "list_variables",
     "load_checkpoint",

@@ -9,6 +9,7 @@ model.fit(images, labels, epochs=5)
 
 from typing import TYPE_CHECKING, Any
 
+from tapegrad.autodiff.custom_gradient import recompute_grad as remat
 from tapegrad.core.values.device import device
 from tapegrad.keras import (
     activations,
@@ -34,7 +35,7 @@ from tapegrad.keras import (
     utils,
 )
 from tapegrad.keras.absent import absent_name as _absent_name
-from tapegrad.keras.dtype_policies import DTypePolicy
+from tapegrad.keras.dtype_policies import DTypePolicy, FloatDTypePolicy
 from tapegrad.keras.initializers import Initializer
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.layers.input_spec import InputSpec
@@ -52,12 +53,12 @@ from tapegrad.keras.variable import Variable
 from tapegrad.keras.version import __version__, version
 
 __all__ = [
-    "DTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric",
-    "Model", "Operation", "Optimizer", "Regularizer", "Sequential", "Variable", "__version__",
-    "activations", "backend", "callbacks", "clear_session", "config", "constraints", "datasets",
-    "device", "distribution", "initializers", "layers", "losses", "metrics", "mixed_precision",
-    "models", "name_scope", "ops", "optimizers", "preprocessing", "random", "regularizers",
-    "saving", "tree", "utils", "version",
+    "DTypePolicy", "FloatDTypePolicy", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer",
+    "Loss", "Metric", "Model", "Operation", "Optimizer", "Regularizer", "Sequential", "Variable",
+    "__version__", "activations", "backend", "callbacks", "clear_session", "config", "constraints",
+    "datasets", "device", "distribution", "initializers", "layers", "losses", "metrics",
+    "mixed_precision", "models", "name_scope", "ops", "optimizers", "preprocessing", "random",
+    "regularizers", "remat", "saving", "tree", "utils", "version",
 ]  # fmt: skip
 
 

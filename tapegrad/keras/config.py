@@ -2,7 +2,7 @@
 
 from typing import Any as _Any, ClassVar
 
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, check_count
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
@@ -153,6 +153,77 @@ def is_nnx_enabled() -> bool:
     return False
 
 
+def enable_unsafe_deserialization() -> None:
+    """Accept the call: files hold no code that could be unsafe.
+
+    >>> enable_unsafe_deserialization()
+    """
+
+
+class _Limits:
+    """The most epochs and steps of `fit`, for a quick run of a whole program."""
+
+    epochs: int | None = None
+    steps: int | None = None
+
+
+def max_epochs() -> int | None:
+    """Return the most epochs that `fit` trains, or None.
+
+    >>> max_epochs() is None
+    True
+    """
+    return _Limits.epochs
+
+
+def set_max_epochs(max_epochs: int | None) -> None:
+    """Limit the number of epochs of `fit`, whatever its argument is; None removes the limit.
+
+    >>> set_max_epochs(None)
+    """
+    _Limits.epochs = _limit("max_epochs", max_epochs)
+
+
+def max_steps_per_epoch() -> int | None:
+    """Return the most steps of an epoch, an evaluation or a prediction, or None.
+
+    >>> max_steps_per_epoch() is None
+    True
+    """
+    return _Limits.steps
+
+
+def set_max_steps_per_epoch(max_steps_per_epoch: int | None) -> None:
+    """Limit the number of steps of an epoch, an evaluation and a prediction; None removes it.
+
+    >>> set_max_steps_per_epoch(None)
+    """
+    _Limits.steps = _limit("max_steps_per_epoch", max_steps_per_epoch)
+
+
+def _limit(name: str, value: int | None) -> int | None:
+    return None if value is None else check_count(name, value, f"set_{name}", least=1)
+
+
+def limited_epochs(epochs: int) -> int:
+    """Return a number of epochs, or the limit if that is smaller.
+
+    >>> limited_epochs(3)
+    3
+    """
+    return epochs if _Limits.epochs is None else min(epochs, _Limits.epochs)
+
+
+def limited_steps(steps: int | None, available: int | None) -> int | None:
+    """Return a number of steps, or the limit if that is smaller than the steps to be made.
+
+    >>> limited_steps(3, None)
+    3
+    """
+    number, limit = available if steps is None else steps, _Limits.steps
+    return limit if limit is not None and (number is None or limit < number) else steps
+
+
 _data_format = ["channels_last"]
 
 __all__ = [
@@ -164,6 +235,7 @@ __all__ = [
     "enable_flash_attention",
     "enable_interactive_logging",
     "enable_traceback_filtering",
+    "enable_unsafe_deserialization",
     "epsilon",
     "floatx",
     "image_data_format",
@@ -171,10 +243,14 @@ __all__ = [
     "is_interactive_logging_enabled",
     "is_nnx_enabled",
     "is_traceback_filtering_enabled",
+    "max_epochs",
+    "max_steps_per_epoch",
     "set_dtype_policy",
     "set_epsilon",
     "set_floatx",
     "set_image_data_format",
+    "set_max_epochs",
+    "set_max_steps_per_epoch",
 ]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tapegrad.core.values.dtypes import as_dtype
-from tapegrad.errors import ArgumentError
+from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.configured import Configured
 
@@ -81,6 +82,40 @@ def get(identifier: Any) -> DTypePolicy:
         return DTypePolicy.from_config(identifier.get("config", {}))
     name = identifier if isinstance(identifier, str) else as_dtype(identifier).name
     return DTypePolicy(name)
+
+
+def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:
+    """Return the class name and configuration of a policy.
+
+    >>> serialize(DTypePolicy("mixed_bfloat16"))
+    {'class_name': 'DTypePolicy', 'config': {'name': 'mixed_bfloat16'}}
+    """
+    if not isinstance(dtype_policy, DTypePolicy):
+        raise ArgumentTypeError(f"serialize takes a DTypePolicy. Got {dtype_policy!r}.")
+    return {"class_name": type(dtype_policy).__name__, "config": dtype_policy.get_config()}
+
+
+def deserialize(config: Any, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """Create a policy from the result of `serialize`; `custom_objects` adds classes by name.
+
+    >>> deserialize({"class_name": "DTypePolicy", "config": {"name": "float16"}})
+    <DTypePolicy 'float16'>
+    """
+    if not isinstance(config, Mapping):
+        return get(config)
+    classes = {"DTypePolicy": DTypePolicy, "FloatDTypePolicy": DTypePolicy}
+    known = {**classes, **(custom_objects or {})}
+    name = config.get("class_name")
+    if name not in known:
+        raise ArgumentError(
+            f"There is no dtype policy {name!r} here; there are {', '.join(sorted(known))}. Pass "
+            "other classes as custom_objects."
+        )
+    return known[name].from_config(config.get("config", {}))
+
+
+FloatDTypePolicy = DTypePolicy
+"""The name of DTypePolicy in earlier versions of Keras 3."""
 
 
 def __getattr__(name: str) -> Any:

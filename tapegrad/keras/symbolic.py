@@ -345,3 +345,29 @@ def _depth_first_order(known: set[int], outputs: Sequence[KerasTensor]) -> dict[
         met.setdefault(id(node.layer), len(met))
         waiting.extend(reversed(node.inputs))
     return met
+
+
+def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
+    """Return the inputs on which a symbolic tensor depends.
+
+    >>> from tapegrad.keras import Input, layers
+    >>> x = Input((2,))
+    >>> get_source_inputs(layers.Dense(1)(x))[0] is x
+    True
+    """
+    if not isinstance(tensor, KerasTensor):
+        raise ArgumentTypeError(
+            f"get_source_inputs takes a symbolic tensor. Got {type(tensor).__name__}."
+        )
+    found: dict[int, KerasTensor] = {}
+    seen, waiting = set(), [tensor]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.node is None or not one.node.inputs:
+            found[id(one)] = one
+        else:
+            waiting.extend(reversed(one.node.inputs))
+    return list(found.values())

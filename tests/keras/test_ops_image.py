@@ -30,6 +30,7 @@ CALLS = {
     "rgb_to_hsv": lambda x, **o: image.rgb_to_hsv(x, **o),
     "hsv_to_rgb": lambda x, **o: image.hsv_to_rgb(x, **o),
     "gaussian_blur": lambda x, **o: image.gaussian_blur(x, (3, 5), (0.8, 1.5), **o),
+    "sobel_edges": lambda x, **o: image.sobel_edges(x, **o)[..., 0],
     "affine_transform": lambda x, **o: image.affine_transform(
         x, [0.9, 0.2, 0.5, -0.1, 1.1, 0.3, 0.0, 0.0], fill_mode="reflect", **o
     ),
@@ -73,6 +74,73 @@ def test_models_with_them_are_saved_and_loaded(name, tmp_path):
     loaded = load_model(tmp_path / "model.keras")
 
     np.testing.assert_array_equal(loaded(X).numpy(), model(X).numpy())
+
+
+def test_noise_moves_pixels_smoothly_and_the_same_in_all_channels():
+    x = np.broadcast_to(np.arange(24.0)[:, None, None], (24, 24, 2))
+    calm = image.elastic_transform(x, alpha=0.0, seed=1)
+    moved = [image.elastic_transform(x, 4.0, 3.0, seed=k).numpy() for k in (1, 1, 2)]
+    first = image.elastic_transform(
+        np.moveaxis(x, -1, 0), 4.0, 3.0, seed=1, data_format="channels_first"
+    )
+
+    np.testing.assert_allclose(calm, x)
+    np.testing.assert_array_equal(moved[0], moved[1])
+    np.testing.assert_array_equal(moved[0], np.moveaxis(first.numpy(), 0, -1))
+    np.testing.assert_array_equal(moved[0][..., 0], moved[0][..., 1])
+    shift = (moved[0] - x)[6:18, 6:18, 0]  # where nothing is reflected
+    assert 0.1 < np.abs(shift).mean() < 4
+    assert np.abs(np.diff(shift, axis=1)).max() < np.ptp(shift)
+    assert not np.allclose(moved[0], moved[2])
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic", "lanczos3"])
+def test_scaling_by_one_and_whole_shifts_move_pixels(method):
+    x = X.astype("float64")
+    found = image.scale_and_translate(x, (2, 6, 5, 3), [1.0, 1.0], [2.0, -3.0], [1, 2], method)
+
+    np.testing.assert_allclose(found[:, 2:], x[:, :4, 3:], atol=1e-7)
+    np.testing.assert_array_equal(found[:, :2], 0.0)
+
+
+def test_scaling_agrees_with_resize_and_has_gradients_of_scales():
+    x = X.astype("float64")
+    sizes = (2, 12, 4, 3)
+    found = image.scale_and_translate(x, sizes, [2.0, 0.5], [0.0, 0.0], [1, 2], "linear")
+    np.testing.assert_allclose(found, image.resize(x, (12, 4), antialias=True), rtol=1e-6)
+
+    def total(scale):
+        y = image.scale_and_translate(x, sizes, scale, [0.15, 0.2], [1, 2], "cubic", False)
+        return tf.reduce_sum(y * y)
+
+    scale, step = np.array([1.9, 0.52]), np.array([1e-6, -1e-6])
+    slope = np.sum(tf.grad(total)(tf.constant(scale)).numpy() * step)
+    assert slope == pytest.approx(float(total(scale + step) - total(scale - step)) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["channels_last", "channels_first"])
+def test_patches_of_volumes_are_windows(form):
+    x = np.random.default_rng(2).normal(size=(2, 5, 6, 4, 3))
+    given = x if form == "channels_last" else np.moveaxis(x, -1, 1)
+
+    found = image.extract_patches_3d(given, (2, 3, 2), (1, 2, 1), data_format=form).numpy()
+
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 3, 2), axis=(1, 2, 3))[:, :, ::2]
+    expected = windows.transpose(0, 1, 2, 3, 5, 6, 7, 4).reshape(*windows.shape[:4], -1)
+    found = found if form == "channels_last" else np.moveaxis(found, 1, -1)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(image.extract_patches_3d(x[0], 2).shape, (2, 3, 2, 24))
+
+
+def test_similarity_is_that_of_tf_image():
+    x, y = np.random.default_rng(3).uniform(size=(2, 2, 12, 12, 3))
+
+    found = image.ssim(x, y, filter_size=5)
+    first = image.ssim(*np.moveaxis([x, y], -1, 2), filter_size=5, data_format="channels_first")
+
+    np.testing.assert_allclose(found, tf.image.ssim(x, y, 1.0, filter_size=5))
+    np.testing.assert_allclose(first, found)
+    np.testing.assert_allclose(image.ssim(x[0], x[0]), 1.0)
 
 
 @pytest.mark.parametrize(

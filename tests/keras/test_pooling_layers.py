@@ -12,7 +12,7 @@ import tapegrad as tf
 import tapegrad_strict as strict
 from tapegrad.core.backend.registry import register_backend, unregister_backend
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.keras.layers import pooling
+from tapegrad.keras.layers import adaptive_pooling, pooling
 from tapegrad.keras.layers.core import Masking
 from tapegrad.keras.layers.input_layer import Input
 from tapegrad.keras.models import Model
@@ -29,6 +29,10 @@ WINDOWS = [(2, None, "valid"), (2, None, "same"), (3, 1, "valid"), (3, 2, "same"
 ROWS = [
     *[(getattr(pooling, f"{word}Pooling{rank}D"), {"pool_size": 2}, rank) for word, rank in KINDS],
     *[(getattr(pooling, f"Global{word}Pooling{rank}D"), {}, rank) for word, rank in KINDS],
+    *[
+        (getattr(adaptive_pooling, f"Adaptive{word}Pooling{rank}D"), {"output_size": 2}, rank)
+        for word, rank in KINDS
+    ],
 ]
 IDS = [row[0].__name__ for row in ROWS]
 
@@ -72,6 +76,23 @@ def test_pooling_takes_each_window_by_itself(word, rank, extent, stride, padding
 
     expected = pooled(x, extent, stride or extent, padding, REDUCTIONS[word])
     np.testing.assert_allclose(y, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(("word", "rank"), KINDS)
+def test_adaptive_windows_divide_each_dimension(word, rank, count):
+    x = data_of(rank)
+    layer = getattr(adaptive_pooling, f"Adaptive{word}Pooling{rank}D")(count, dtype="float64")
+
+    y = layer(x).numpy()
+
+    along = [
+        [slice(k * n // count, -(-(k + 1) * n // count)) for k in range(count)]
+        for n in x.shape[1:-1]
+    ]
+    axes = tuple(range(1, rank + 1))
+    each = [REDUCTIONS[word](x[(slice(None), *at)], axes) for at in itertools.product(*along)]
+    np.testing.assert_allclose(y, np.stack(each, 1).reshape(y.shape), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -166,7 +187,8 @@ def test_a_model_knows_the_shape_of_the_output(kind, arguments, rank):
 
     y = model(x)
     assert model.output_shape == (None, *y.shape[1:])
-    assert free.output_shape == (None, *(None,) * (len(y.shape) - 2), y.shape[-1])
+    inner = y.shape[1:-1] if "output_size" in arguments else (None,) * (len(y.shape) - 2)
+    assert free.output_shape == (None, *inner, y.shape[-1])
     assert free(x).shape == y.shape
 
 

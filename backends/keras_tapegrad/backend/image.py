@@ -12,17 +12,16 @@ from keras.src.random.seed_generator import draw_seed
 import tapegrad as tg
 import tapegrad.numpy as tnp
 from keras_tapegrad.backend.promotion import result_type
-from keras_tapegrad.backend.tensors import convert_to_tensor, is_whole
+from keras_tapegrad.backend.tensors import convert_to_tensor
 from tapegrad.keras.ops import image as functions
+from tapegrad.keras.ops.image_warps import METHODS, moved_by_noise
 from tapegrad.random import split, stateless_normal
 
 RESIZE_INTERPOLATIONS = ("bilinear", "nearest", "lanczos3", "lanczos5", "bicubic")
 AFFINE_TRANSFORM_INTERPOLATIONS = {"nearest": 0, "bilinear": 1}
 AFFINE_TRANSFORM_FILL_MODES = {"constant", "nearest", "wrap", "mirror", "reflect"}
 MAP_COORDINATES_FILL_MODES = AFFINE_TRANSFORM_FILL_MODES
-_LINEAR = ("linear", "bilinear", "trilinear", "triangle")
-_CUBIC = ("cubic", "bicubic", "tricubic")
-SCALE_AND_TRANSLATE_METHODS = {*_LINEAR, *_CUBIC, "lanczos3", "lanczos5"}
+SCALE_AND_TRANSLATE_METHODS = {*METHODS}
 
 
 def _images(images: Any) -> Any:
@@ -249,73 +248,14 @@ def elastic_transform(
     _check_choice("interpolation", interpolation, AFFINE_TRANSFORM_INTERPOLATIONS)
     _check_choice("fill_mode", fill_mode, AFFINE_TRANSFORM_FILL_MODES)
     x = _images(images)
-    dtype, is_one = x.dtype, x.ndim == 3
-    x = x[None] if is_one else x
-    x = tnp.moveaxis(x, 1, -1) if data_format == "channels_first" else x
-    batch, height, width, channels = x.shape
-    width_of_window = int(6 * float(sigma)) | 1
+    is_last = data_format == "channels_last"
+    height, width = x.shape[-3:-1] if is_last else x.shape[-2:]
+    shape = (x.shape[0] if x.ndim == 4 else 1, height, width, 1)
     keys = split(tg.cast(convert_to_tensor(draw_seed(seed)), "int64"))
-    moves = [
-        gaussian_blur(
-            stateless_normal((batch, height, width, 1), key) * float(sigma),
-            (width_of_window, width_of_window),
-            (float(sigma), float(sigma)),
-            "channels_last",
-        )[..., 0]
-        * float(alpha)
-        for key in (keys[0], keys[1])
-    ]
-    columns = tnp.arange(width, dtype="float32") + moves[0]
-    rows = tnp.arange(height, dtype="float32")[:, None] + moves[1]
-    order = AFFINE_TRANSFORM_INTERPOLATIONS[interpolation]
-    done = tnp.stack(
-        [
-            tnp.stack(
-                [
-                    map_coordinates(
-                        x[n, ..., channel],
-                        tnp.stack([rows[n], columns[n]]),
-                        order,
-                        fill_mode,
-                        fill_value,
-                    )
-                    for channel in range(channels)
-                ],
-                axis=-1,
-            )
-            for n in range(batch)
-        ]
+    noise = [stateless_normal(shape, key) for key in (keys[0], keys[1])]
+    return moved_by_noise(
+        x, noise, float(alpha), float(sigma), interpolation, fill_mode, fill_value, data_format
     )
-    done = tnp.moveaxis(done, -1, 1) if data_format == "channels_first" else done
-    return tg.cast(done[0] if is_one else done, dtype)
-
-
-def _weights(x: Any, method: str) -> Any:
-    """Return the weight of a pixel at a distance."""
-    if method in _LINEAR:
-        return tnp.maximum(0.0, 1.0 - x)
-    if method in _CUBIC:
-        near = ((1.5 * x - 2.5) * x) * x + 1.0
-        far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
-        return tnp.where(x >= 2.0, 0.0, tnp.where(x >= 1.0, far, near))
-    radius = float(method[-1])
-    product = tnp.sinc(x) * tnp.sinc(x / radius)
-    return tnp.where(x > radius, 0.0, product)
-
-
-def _weight_matrix(
-    size: int, new_size: int, scale: Any, shift: Any, method: str, antialias: bool
-) -> Any:
-    step = 1.0 / scale
-    width = tnp.maximum(step, 1.0) if antialias else 1.0
-    places = (tnp.arange(new_size, dtype="float32") + 0.5) * step - shift * step - 0.5
-    distances = tnp.abs(places[None] - tnp.arange(size, dtype="float32")[:, None]) / width
-    weights = _weights(distances, method)
-    total = tnp.sum(weights, axis=0, keepdims=True)
-    is_safe = tnp.abs(total) > 1000.0 * float(np.finfo("float32").eps)
-    weights = tnp.where(is_safe, weights / tnp.where(total != 0, total, 1.0), 0.0)
-    is_inside = (places >= -0.5) & (places <= size - 0.5)
-    return tnp.where(is_inside[None], weights, 0.0)
 
 
 def scale_and_translate(
@@ -329,24 +269,17 @@ def scale_and_translate(
 ) -> Any:
     """Scale and shift arrays along axes."""
     _check_choice("method", method, SCALE_AND_TRANSLATE_METHODS)
-    x = convert_to_tensor(images)
-    y = tg.cast(x, "float32") if is_whole(x) else x
-    scales, shifts = convert_to_tensor(scale, "float32"), convert_to_tensor(translation, "float32")
-    for place, axis in enumerate(spatial_dims):
-        axis %= x.ndim
-        weights = _weight_matrix(
-            x.shape[axis], output_shape[axis], scales[place], shifts[place], method, antialias
-        )
-        y = tnp.moveaxis(tnp.tensordot(y, tg.cast(weights, y.dtype), axes=(axis, 0)), -1, axis)
-    if is_whole(x):
-        limits = [tg.cast(end(x), "float32") for end in (tnp.min, tnp.max)]
-        return tg.cast(tnp.clip(tnp.round(y), *limits), x.dtype)
-    return y
+    return functions.scale_and_translate(
+        convert_to_tensor(images),
+        tuple([int(size) for size in output_shape]),
+        convert_to_tensor(scale, "float32"),
+        convert_to_tensor(translation, "float32"),
+        tuple([int(axis) for axis in spatial_dims]),
+        method,
+        antialias,
+    )
 
 
 def sobel_edges(images: Any, data_format: str | None = None) -> Any:
     """Return vertical and horizontal edges along a new last axis."""
-    x = convert_to_tensor(images)
-    if _format(data_format) == "channels_first":
-        return tnp.moveaxis(tg.image.sobel_edges(tnp.moveaxis(x, 1, -1)), 3, 1)
-    return tg.image.sobel_edges(x)
+    return functions.sobel_edges(convert_to_tensor(images), _format(data_format))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
-import tapegrad.numpy as np
 from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor, is_whole
 from tapegrad.keras import ops
@@ -46,23 +45,7 @@ def inv(a: Any) -> Any:
 
 def lu_factor(a: Any) -> Any:
     """Return the LU decomposition in one matrix, and the row that each step swaps with its own."""
-    x = convert_to_tensor(a)
-    rows, columns = x.shape[-2:]
-    numbers = np.arange(rows)
-    swaps = []
-    for step in range(min(rows, columns)):
-        found = np.argmax(np.abs(x[..., step:, step]), axis=-1) + step
-        swaps.append(tg.cast(found, "int32"))
-        partner = found[..., None]
-        order = np.where(numbers == step, partner, np.where(numbers == partner, step, numbers))
-        x = np.take_along_axis(x, order[..., None], axis=-2)
-        if step + 1 == rows:
-            break
-        factors = x[..., step + 1 :, step : step + 1] / x[..., step : step + 1, step : step + 1]
-        rest = x[..., step + 1 :, step + 1 :] - factors * x[..., step : step + 1, step + 1 :]
-        below = np.concatenate([x[..., step + 1 :, :step], factors, rest], axis=-1)
-        x = np.concatenate([x[..., : step + 1, :], below], axis=-2)
-    return x, np.stack(swaps, axis=-1)
+    return ops.lu_factor(convert_to_tensor(a))
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -122,13 +105,4 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     """Return the value of `fun` and its derivative along tangents."""
     primals = [convert_to_tensor(x) for x in primals]
     tangents = [convert_to_tensor(x) for x in tangents]
-    if not has_aux:
-        return tg.jvp(fun, tuple(primals), tuple(tangents))
-    kept: list[Any] = []
-
-    def value(*xs: Any) -> Any:
-        found, aux = fun(*xs)
-        kept[:] = [aux]
-        return found
-
-    return (*tg.jvp(value, tuple(primals), tuple(tangents)), kept[0])
+    return ops.jvp(fun, tuple(primals), tuple(tangents), has_aux)

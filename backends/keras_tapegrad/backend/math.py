@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from keras.src.backend.common import standardize_dtype
-
 import tapegrad as tg
 from keras_tapegrad.backend.promotion import result_type
 from keras_tapegrad.backend.tensors import axes_of, convert_to_tensor
 from tapegrad.keras import ops
-from tapegrad.numpy import linalg as matrices
 
 
 def _segments(kind: str) -> Callable[..., Any]:
@@ -50,21 +46,12 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def cdist(x: Any, y: Any) -> Any:
     """Return the distances between all pairs of vectors."""
-    x, y = convert_to_tensor(x), convert_to_tensor(y)
-    if x.ndim < 2 or y.ndim < 2:
-        raise ValueError("`cdist` inputs must have rank >= 2")
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError("The points of cdist must match in their number of coordinates.")
-    difference = x[..., :, None, :] - y[..., None, :, :]
-    return tg.sqrt(tg.reduce_sum(tg.square(difference), -1))
+    return ops.cdist(convert_to_tensor(x), convert_to_tensor(y))
 
 
 def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Any:
     """Return overlapping windows of the last axis."""
-    x = convert_to_tensor(x)
-    number = (x.shape[-1] - (sequence_length - sequence_stride)) // sequence_stride
-    places = np.arange(number)[:, None] * sequence_stride + np.arange(sequence_length)
-    return tg.gather(x, places.astype("int32"), axis=-1)
+    return ops.extract_sequences(convert_to_tensor(x), int(sequence_length), int(sequence_stride))
 
 
 def _pair(x: Any) -> tuple[Any, Any]:
@@ -116,21 +103,8 @@ def irfft(x: Any, fft_length: int | None = None) -> Any:
     return tg.cast(ops.irfft((real, imag), fft_length), real.dtype)
 
 
-def _window(window: Any, sequence_length: int, fft_length: int, dtype: Any) -> Any:
-    """Return the window in the middle of zeros, as NumPy computes it."""
-    if window is None:
-        return np.ones(fft_length, standardize_dtype(dtype))
-    if isinstance(window, str):
-        first = {"hann": 0.5, "hamming": 0.54}[window]
-        turns = 2 * np.pi * np.arange(sequence_length) / sequence_length
-        window = first - (1 - first) * np.cos(turns)
-    taper = np.array(convert_to_tensor(window), standardize_dtype(dtype))
-    if taper.shape != (sequence_length,):
-        raise ValueError(
-            f"The shape of `window` must be equal to ({sequence_length},). Got {taper.shape}."
-        )
-    before = (fft_length - sequence_length) // 2
-    return np.pad(taper, (before, fft_length - sequence_length - before))
+def _taper(window: Any) -> Any:
+    return window if window is None or isinstance(window, str) else convert_to_tensor(window)
 
 
 def stft(
@@ -142,23 +116,8 @@ def stft(
     center: bool = True,
 ) -> Any:
     """Return the short-time Fourier transform, as a pair."""
-    if standardize_dtype(x.dtype) not in {"float32", "float64"}:
-        raise TypeError(f"stft takes signals of `float32` or `float64`. Got {x.dtype}.")
-    if fft_length < sequence_length:
-        raise ValueError(
-            f"`fft_length` must equal or exceed the {sequence_length} samples of a frame. "
-            f"Got {fft_length}."
-        )
-    if isinstance(window, str) and window not in {"hann", "hamming"}:
-        raise ValueError(
-            f"If a string is passed to stft as a window, it is 'hann' or 'hamming'. Got {window!r}."
-        )
     x = convert_to_tensor(x)
-    taper = _window(window, sequence_length, fft_length, x.dtype)
-    if center:
-        widths = [(0, 0)] * (x.ndim - 1) + [(fft_length // 2, fft_length // 2)]
-        x = tg.numpy.pad(x, widths, mode="reflect")
-    return rfft(extract_sequences(x, fft_length, sequence_stride) * taper, fft_length)
+    return ops.stft(x, sequence_length, sequence_stride, fft_length, _taper(window), center)
 
 
 def istft(
@@ -171,24 +130,8 @@ def istft(
     center: bool = True,
 ) -> Any:
     """Return the inverse of `stft`: the sum of overlapping windows."""
-    real, imag = _pair(x)
-    frames = irfft((real, imag), fft_length)
-    if window is not None:
-        taper = _window(window, sequence_length, fft_length, real.dtype)
-        # The sum of all windows that overlap at a place, far from the ends.
-        shares = np.zeros(sequence_stride, taper.dtype)
-        np.add.at(shares, np.arange(fft_length) % sequence_stride, taper**2)
-        frames = frames * (taper / shares[np.arange(fft_length) % sequence_stride])
-    number = frames.shape[-2]
-    size = fft_length + sequence_stride * (number - 1)
-    places = np.arange(number)[:, None] * sequence_stride + np.arange(fft_length)
-    flat = tg.reshape(frames, (-1, number * fft_length))
-    joined = tg.math.unsorted_segment_sum(tg.transpose(flat), places.ravel().astype("int32"), size)
-    signal = tg.reshape(tg.transpose(joined), (*frames.shape[:-2], size))
-    start = fft_length // 2 if center else 0
-    if length is not None:
-        return signal[..., start : start + length]
-    return signal[..., start : -(fft_length // 2) if center else size]
+    lengths = (sequence_length, sequence_stride, fft_length, length)
+    return ops.istft(_pair(x), *lengths, _taper(window), center)
 
 
 def _floating(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -208,4 +151,4 @@ erfinv = _floating(tg.math.erfinv)
 
 def logdet(x: Any) -> Any:
     """Return the logarithm of the determinant."""
-    return matrices.slogdet(convert_to_tensor(x))[1]
+    return ops.logdet(convert_to_tensor(x))

@@ -10,6 +10,7 @@ from keras.src.random.seed_generator import SeedGenerator, draw_seed, make_defau
 import tapegrad as tg
 from keras_tapegrad.backend.tensors import convert_to_tensor
 from tapegrad import random as draws
+from tapegrad.keras.random import successes
 
 __all__ = [
     "SeedGenerator",
@@ -100,14 +101,14 @@ def binomial(
     shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None
 ) -> Any:
     """Draw the number of successes of `counts` trials, by counting uniform numbers."""
-    dtype = dtype or floatx()
-    trials = convert_to_tensor(counts, "float32")
-    most = int(tg.reduce_max(trials))
-    drawn = draws.stateless_uniform((most, *shape), _seed(seed))
-    numbers = tg.reshape(tg.range(most), (most,) + (1,) * len(tuple(shape)))
-    is_trial = tg.cast(numbers, "float32") < trials
-    is_success = drawn < convert_to_tensor(probabilities, "float32")
-    return tg.cast(tg.reduce_sum(tg.cast(is_trial & is_success, "float32"), 0), dtype)
+    key = _seed(seed)
+    found = successes(
+        lambda size: draws.stateless_uniform(size, key),
+        tuple(shape),
+        convert_to_tensor(counts),
+        convert_to_tensor(probabilities),
+    )
+    return tg.cast(found, dtype or floatx())
 
 
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:

@@ -4,6 +4,7 @@ from typing import Any as _Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
+from tapegrad.keras.callbacks.averages import SwapEMAWeights
 from tapegrad.keras.callbacks.backup import BackupAndRestore
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.callback_list import CallbackList
@@ -31,6 +32,7 @@ __all__ = [
     "ModelCheckpoint",
     "ProgbarLogger",
     "ReduceLROnPlateau",
+    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]

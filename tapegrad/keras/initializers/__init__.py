@@ -25,6 +25,7 @@ from tapegrad.keras.initializers.scaling import (
     LecunUniform,
     VarianceScaling,
 )
+from tapegrad.keras.initializers.transforms import STFT
 
 zeros = Zeros
 ones = Ones
@@ -41,6 +42,7 @@ he_uniform = HeUniform
 lecun_normal = LecunNormal
 lecun_uniform = LecunUniform
 orthogonal = OrthogonalInitializer = Orthogonal
+stft = STFTInitializer = STFT
 
 
 def get(identifier: Any) -> Any:
@@ -75,10 +77,10 @@ def deserialize(
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity",
     "IdentityInitializer", "Initializer", "LecunNormal", "LecunUniform", "Ones", "Orthogonal",
-    "OrthogonalInitializer", "RandomInitializer", "RandomNormal", "RandomUniform",
-    "TruncatedNormal", "VarianceScaling", "Zeros", "constant", "deserialize", "get",
-    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal",
-    "lecun_uniform", "ones", "orthogonal", "random_normal", "random_uniform", "serialize",
+    "OrthogonalInitializer", "RandomInitializer", "RandomNormal", "RandomUniform", "STFT",
+    "STFTInitializer", "TruncatedNormal", "VarianceScaling", "Zeros", "constant", "deserialize",
+    "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal",
+    "lecun_uniform", "ones", "orthogonal", "random_normal", "random_uniform", "serialize", "stft",
     "truncated_normal", "variance_scaling", "zeros",
 ]  # fmt: skip
 

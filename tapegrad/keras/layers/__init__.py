@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Any
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.layers.activation_layers import ELU, LeakyReLU, PReLU, ReLU, Softmax
+from tapegrad.keras.layers.adaptive_pooling import (
+    AdaptiveAveragePooling1D,
+    AdaptiveAveragePooling2D,
+    AdaptiveAveragePooling3D,
+    AdaptiveMaxPooling1D,
+    AdaptiveMaxPooling2D,
+    AdaptiveMaxPooling3D,
+)
 from tapegrad.keras.layers.attention import (
     AdditiveAttention,
     Attention,
@@ -166,41 +174,43 @@ from tapegrad.keras.layers.spatial import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from tapegrad.keras.layers.spectrograms import MelSpectrogram, STFTSpectrogram
 from tapegrad.keras.layers.string_lookup import StringLookup
 from tapegrad.keras.layers.text_vectorization import TextVectorization
 from tapegrad.keras.layers.wrapper import Wrapper
 
 __all__ = [
-    "Activation", "ActivityRegularization", "Add", "AdditiveAttention", "AlphaDropout",
-    "Attention", "AugMix", "AutoContrast", "Average", "AveragePooling1D", "AveragePooling2D",
-    "AveragePooling3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNormalization",
-    "Bidirectional", "CategoryEncoding", "CenterCrop", "Concatenate", "Conv1D",
-    "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "ConvLSTM1D",
-    "ConvLSTM2D", "ConvLSTM3D", "Convolution1D", "Convolution1DTranspose", "Convolution2D",
-    "Convolution2DTranspose", "Convolution3D", "Convolution3DTranspose", "Cropping1D",
-    "Cropping2D", "Cropping3D", "CutMix", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
-    "Discretization", "Dot", "Dropout", "ELU", "EinsumDense", "Embedding", "Equalization",
-    "Flatten", "GRU", "GRUCell", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
-    "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
-    "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
-    "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
-    "GroupQueryAttention", "HashedCrossing", "Hashing", "Identity", "Input", "InputLayer",
-    "InputSpec", "IntegerLookup", "LSTM", "LSTMCell", "Lambda", "Layer", "LayerNormalization",
-    "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxPooling1D",
-    "MaxPooling2D", "MaxPooling3D", "Maximum", "Minimum", "MixUp", "MultiHeadAttention",
-    "Multiply", "Normalization", "PReLU", "Permute", "Pipeline", "RMSNormalization", "RNN",
-    "RandAugment", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter",
-    "RandomContrast", "RandomCrop", "RandomErasing", "RandomFlip", "RandomGaussianBlur",
-    "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization",
-    "RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation",
-    "RandomZoom", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Resizing", "RotaryEmbedding",
-    "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D",
-    "SimpleRNN", "SimpleRNNCell", "Softmax", "Solarization", "SpatialDropout1D",
-    "SpatialDropout2D", "SpatialDropout3D", "SpectralNormalization", "StackedRNNCells",
-    "StringLookup", "Subtract", "TFSMLayer", "TextVectorization", "TimeDistributed",
-    "UnitNormalization", "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper",
-    "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average", "concatenate",
-    "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",
+    "Activation", "ActivityRegularization", "AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D",
+    "AdaptiveAveragePooling3D", "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D",
+    "AdaptiveMaxPooling3D", "Add", "AdditiveAttention", "AlphaDropout", "Attention", "AugMix",
+    "AutoContrast", "Average", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D",
+    "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNormalization", "Bidirectional",
+    "CategoryEncoding", "CenterCrop", "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D",
+    "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D",
+    "Convolution1D", "Convolution1DTranspose", "Convolution2D", "Convolution2DTranspose",
+    "Convolution3D", "Convolution3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D", "CutMix",
+    "Dense", "DepthwiseConv1D", "DepthwiseConv2D", "Discretization", "Dot", "Dropout", "ELU",
+    "EinsumDense", "Embedding", "Equalization", "Flatten", "GRU", "GRUCell", "GaussianDropout",
+    "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D",
+    "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D",
+    "GlobalMaxPool3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D",
+    "GroupNormalization", "GroupQueryAttention", "HashedCrossing", "Hashing", "Identity", "Input",
+    "InputLayer", "InputSpec", "IntegerLookup", "LSTM", "LSTMCell", "Lambda", "Layer",
+    "LayerNormalization", "LeakyReLU", "Masking", "MaxPool1D", "MaxPool2D", "MaxPool3D",
+    "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "MelSpectrogram", "Minimum", "MixUp",
+    "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "Pipeline",
+    "RMSNormalization", "RNN", "RandAugment", "RandomBrightness", "RandomColorDegeneration",
+    "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomErasing", "RandomFlip",
+    "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective",
+    "RandomPosterization", "RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear",
+    "RandomTranslation", "RandomZoom", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Resizing",
+    "RotaryEmbedding", "STFTSpectrogram", "SeparableConv1D", "SeparableConv2D",
+    "SeparableConvolution1D", "SeparableConvolution2D", "SimpleRNN", "SimpleRNNCell", "Softmax",
+    "Solarization", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
+    "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract", "TFSMLayer",
+    "TextVectorization", "TimeDistributed", "UnitNormalization", "UpSampling1D", "UpSampling2D",
+    "UpSampling3D", "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D", "add", "average",
+    "concatenate", "deserialize", "dot", "maximum", "minimum", "multiply", "serialize", "subtract",
 ]  # fmt: skip
 
 # Not the methods that each step calls.

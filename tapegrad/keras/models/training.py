@@ -14,6 +14,7 @@ from tapegrad.keras.batch_data import unpack
 from tapegrad.keras.callbacks.callback_list import CallbackList
 from tapegrad.keras.callbacks.history import History
 from tapegrad.keras.callbacks.logs import fetched
+from tapegrad.keras.config import limited_epochs, limited_steps
 from tapegrad.keras.models.arguments import (
     check_count,
     check_frequency,
@@ -95,6 +96,8 @@ class Trainer(Steps):
             validation_data = ReplayedIterator(validation_data)
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)
+        epochs = limited_epochs(epochs)
+        steps_per_epoch = limited_steps(steps_per_epoch, data.steps)
         hooks = CallbackList(callbacks, self, verbose, epochs, steps_per_epoch or data.steps)
         checked = validation_data, validation_batch_size or batch_size, validation_steps
         self.stop_training = False
@@ -217,6 +220,7 @@ class Trainer(Steps):
         check_count("steps", steps)
         check_verbose(verbose)
         data = batches_of(x, y, sample_weight, batch_size)
+        steps = limited_steps(steps, data.steps)
         hooks = CallbackList(callbacks, self, verbose, 1, steps or data.steps, is_test=True)
         return _returned(self._evaluate(hooks, data, steps), return_dict)
 
@@ -250,6 +254,7 @@ class Trainer(Steps):
         """Return the outputs for a dataset as NumPy arrays."""
         check_count("steps", steps)
         data = batches_of(x, batch_size=batch_size)
+        steps = limited_steps(steps, data.steps)
         hooks = CallbackList(callbacks, self, 0, 1, steps or data.steps, is_test=True)
         found: list[Any] = []
         hooks.on_predict_begin({})

@@ -61,13 +61,17 @@ _FACES = {
         view_as_complex view_as_real
     """,
     "tapegrad.keras.ops.alignment": "ctc_decode ctc_loss",
+    "tapegrad.keras.ops.frames": "extract_sequences istft stft",
+    "tapegrad.keras.ops.layouts": "rearrange view",
     "tapegrad.keras.ops.loops": "associative_scan fori_loop map scan switch",
+    "tapegrad.keras.ops.matrices": "cdist jvp logdet lu_factor",
     "tapegrad.keras.ops.neural": """
         average_pool batch_normalization binary_crossentropy categorical_crossentropy conv
         conv_transpose depthwise_conv dot_product_attention gelu layer_normalization max_pool
         moments multi_hot normalize one_hot psnr rms_normalization separable_conv
         sparse_categorical_crossentropy
     """,
+    "tapegrad.keras.ops.windows": "adaptive_average_pool adaptive_max_pool fold unfold",
 }
 # The module of each function, and its name in that module.
 _PLACES = {

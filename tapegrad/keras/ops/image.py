@@ -5,7 +5,7 @@ from typing import Any
 
 from tapegrad.core.checked_calls import check_function
 from tapegrad.keras.absent import absent_name as _absent_name
-from tapegrad.keras.ops import image_functions
+from tapegrad.keras.ops import image_functions, image_measures, image_warps
 from tapegrad.keras.ops.operation import operation
 
 
@@ -15,7 +15,9 @@ def _operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 affine_transform = _operation(image_functions.affine_transform)
 crop_images = _operation(image_functions.crop_images)
+elastic_transform = _operation(image_warps.elastic_transform)
 extract_patches = _operation(image_functions.extract_patches)
+extract_patches_3d = _operation(image_measures.extract_patches_3d)
 gaussian_blur = _operation(image_functions.gaussian_blur)
 hsv_to_rgb = _operation(image_functions.hsv_to_rgb)
 map_coordinates = _operation(image_functions.map_coordinates)
@@ -24,11 +26,16 @@ perspective_transform = _operation(image_functions.perspective_transform)
 resize = _operation(image_functions.resize)
 rgb_to_grayscale = _operation(image_functions.rgb_to_grayscale)
 rgb_to_hsv = _operation(image_functions.rgb_to_hsv)
+scale_and_translate = _operation(image_warps.scale_and_translate)
+sobel_edges = _operation(image_measures.sobel_edges)
+ssim = _operation(image_measures.ssim)
 
 __all__ = [
     "affine_transform",
     "crop_images",
+    "elastic_transform",
     "extract_patches",
+    "extract_patches_3d",
     "gaussian_blur",
     "hsv_to_rgb",
     "map_coordinates",
@@ -37,6 +44,9 @@ __all__ = [
     "resize",
     "rgb_to_grayscale",
     "rgb_to_hsv",
+    "scale_and_translate",
+    "sobel_edges",
+    "ssim",
 ]
 
 

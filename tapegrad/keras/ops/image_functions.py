@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -27,7 +27,7 @@ from tapegrad.ops.shape.joining import concat, stack
 from tapegrad.ops.shape.padding import pad
 
 
-class _Images:
+class Images:
     """Images with their channels last, and the way back to their layout and dtype."""
 
     def __init__(self, images: Any, data_format: str | None, name: str) -> None:
@@ -56,7 +56,7 @@ class _Images:
 
 def _by_colour(name: str, function: Callable[[Any], Any]) -> Callable[..., Any]:
     def run(images: Any, data_format: str | None = None) -> Any:
-        x = _Images(images, data_format, name)
+        x = Images(images, data_format, name)
         return x.restored(function(x.last))
 
     run.__name__ = run.__qualname__ = name
@@ -83,7 +83,7 @@ def rgb_to_grayscale(images: Any, data_format: str | None = None) -> Any:
     >>> rgb_to_grayscale([[[0.0, 1.0, 0.0]]]).numpy().round(3).tolist() == [[[np.float32(0.587)]]]
     True
     """
-    x = _Images(images, data_format, "rgb_to_grayscale")
+    x = Images(images, data_format, "rgb_to_grayscale")
     if x.last.shape[-1] == 1:
         return x.restored(x.last)
     return x.restored(colours.rgb_to_grayscale(x.last))
@@ -107,7 +107,7 @@ def resize(
     >>> resize([[[0.0], [4.0]]], (1, 4)).numpy().ravel().tolist()
     [0.0, 1.0, 3.0, 4.0]
     """
-    x = _Images(images, data_format, "resize")
+    x = Images(images, data_format, "resize")
     check_choice("interpolation", interpolation, ("nearest", *kernels.kernel_names()))
     check_choice("fill_mode", fill_mode, ("constant",))
     wanted = check_wholes("size", size, "keras.ops.image.resize")
@@ -164,7 +164,7 @@ def pad_images(
     >>> pad_images([[[1.0]]], 0, 1, 0, target_width=3).numpy().ravel().tolist()
     [0.0, 1.0, 0.0]
     """
-    x = _Images(images, data_format, "pad_images")
+    x = Images(images, data_format, "pad_images")
     pairs = [(0, 0)] * len(x.last.shape)
     for axis, sides, values in (
         (-3, "top_padding bottom_padding target_height", (top_padding, bottom_padding)),
@@ -198,7 +198,7 @@ def crop_images(
     >>> crop_images([[[1.0], [2.0], [3.0]]], 0, 1, 0, target_width=1).numpy().ravel().tolist()
     [2.0]
     """
-    x = _Images(images, data_format, "crop_images")
+    x = Images(images, data_format, "crop_images")
     boxes = []
     for axis, sides, values in (
         (-3, "top_cropping bottom_cropping target_height", (top_cropping, bottom_cropping)),
@@ -234,7 +234,7 @@ def extract_patches(
     >>> extract_patches([[[1.0], [2.0]], [[3.0], [4.0]]], 2).tolist()
     [[[1.0, 2.0, 3.0, 4.0]]]
     """
-    x = _Images(images, data_format, "extract_patches")
+    x = Images(images, data_format, "extract_patches")
     sizes, rates = (1, *_two("size", size), 1), (1, *_two("dilation_rate", dilation_rate), 1)
     steps = sizes if strides is None else (1, *_two("strides", strides), 1)
     batch = x.last if len(x.last.shape) == 4 else x.last[None]
@@ -292,11 +292,11 @@ def map_coordinates(
 
 
 def _transformed(
-    x: _Images, transform: Any, interpolation: str, fill_mode: str, fill_value: Any
+    x: Images, transform: Any, interpolation: str, fill_mode: str, fill_value: Any
 ) -> Any:
     """Read each pixel from the place to which its row of 8 numbers of `transform` maps it."""
     y = x.batch()
-    batch, height, width, depth = y.shape
+    batch, height, width, _ = y.shape
     rows = in_dtype(common_operands(y, transform)[1], y.dtype)
     if len(rows.shape) == 1:
         rows = rows[None]
@@ -311,6 +311,14 @@ def _transformed(
     a, b, c, d, e, f, g, h = (rows[:, k][:, None, None, None] for k in range(8))
     scale = g * across + h * down + 1.0
     places = (d * across + e * down + f) / scale, (a * across + b * down + c) / scale
+    return read_at(x, y, places, interpolation, fill_mode, fill_value)
+
+
+def read_at(
+    x: Images, y: Any, places: Sequence[Any], interpolation: str, fill_mode: str, fill_value: Any
+) -> Any:
+    """Return the pixels of the batch `y` at rows and columns, in the layout of the images `x`."""
+    batch, height, width, depth = y.shape
     first = place_next_to(y, (np.arange(batch) * height).reshape(batch, 1, 1, 1))
     flat = reshape(y, (batch * height * width, depth))
     found = sample(flat, first, (height, width), places, interpolation, fill_mode, fill_value)
@@ -336,7 +344,7 @@ def affine_transform(
     """
     check_choice("interpolation", interpolation, INTERPOLATIONS)
     check_choice("fill_mode", fill_mode, FILL_MODES)
-    x = _Images(images, data_format, "affine_transform")
+    x = Images(images, data_format, "affine_transform")
     return _transformed(x, transform, interpolation, fill_mode, fill_value)
 
 
@@ -359,7 +367,7 @@ def perspective_transform(
     [[3.0, 2.0, 1.0], [6.0, 5.0, 4.0]]
     """
     check_choice("interpolation", interpolation, INTERPOLATIONS)
-    x = _Images(images, data_format, "perspective_transform")
+    x = Images(images, data_format, "perspective_transform")
     _, start, end = common_operands(x.batch(), start_points, end_points)
     start, end = pixels.in_single(start), pixels.in_single(end)
     if start.shape != end.shape or tuple(start.shape[-2:]) != (4, 2):
@@ -393,7 +401,7 @@ def gaussian_blur(
     >>> gaussian_blur([[[0.0], [1.0], [0.0]]], (1, 3), (1.0, 50.0)).numpy().round(2)[0, 1, 0] < 0.34
     np.True_
     """
-    x = _Images(images, data_format, "gaussian_blur")
+    x = Images(images, data_format, "gaussian_blur")
     sizes = check_wholes("kernel_size", kernel_size, "keras.ops.image.gaussian_blur")
     widths = np.array(sigma, np.float64).reshape(-1)
     if len(sizes) != 2 or min(sizes) < 1 or widths.shape != (2,) or not (widths > 0).all():

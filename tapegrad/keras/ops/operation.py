@@ -20,6 +20,7 @@ _FIRST = (
     *("condition", "x", "x1", "x2", "xs", "x_min", "x_max", "newshape", "repeats"),
     *("sorted_sequence", "values"),
 )
+_WITH_NAMES_OF_AXES = ("rearrange",)  # an axis may be called x
 _WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
 _WIDE["int64"] = "int64 uint32 uint64"
 
@@ -32,10 +33,12 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     <dtype: 'float32'>
     """
 
+    first = () if name in _WITH_NAMES_OF_AXES else _FIRST
+
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         if options:
-            args = (*args, *[options.pop(key) for key in _FIRST if key in options])
+            args = (*args, *[options.pop(key) for key in first if key in options])
         for x in args:
             if type(x) is not Tensor and _holds_symbolic(x):
                 return _later(args, options)

@@ -6,6 +6,7 @@ pickled.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -142,6 +143,7 @@ class Checkpoint:
             "aliases": tracked.aliases,
         }
         write_tensors(file_of(file_prefix), variables, {_STATE: json.dumps(state)})
+        _call_after_write(options, os.fspath(file_prefix))
         return os.fspath(file_prefix)
 
     def read(self, save_path: StrPath, options: Any = None) -> CheckpointStatus:
@@ -158,6 +160,7 @@ class Checkpoint:
         """Write the next checkpoint, `prefix-number`, and list it for `latest_checkpoint`."""
         path = self._write_numbered(file_prefix, int(self.save_counter) + 1)
         _enlist(path)
+        _call_after_write(options, path)
         return path
 
     def _write_numbered(self, file_prefix: StrPath, number: int) -> str:
@@ -201,6 +204,12 @@ _restorations: WeakKeyDictionary[Checkpoint, Restoration] = WeakKeyDictionary()
 
 def _status(path: StrPath, found: Restoration) -> CheckpointStatus:
     return CheckpointStatus(os.fspath(path), found.missing, found.unused, found.used)
+
+
+def _call_after_write(options: Any, path: str) -> None:
+    """Call the functions of `CheckpointOptions`; one with a parameter gets the path."""
+    for function in getattr(options, "experimental_write_callbacks", None) or ():
+        function(*[path][: len(inspect.signature(function).parameters)])
 
 
 def _all_variables(tracked: Tracked) -> dict[str, Variable]:
@@ -260,8 +269,13 @@ def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = Non
     >>> latest_checkpoint("a folder that is not there") is None
     True
     """
-    names = _listed(checkpoint_dir, latest_filename or _LIST)
-    return os.path.join(checkpoint_dir, names[-1]) if names else None
+    paths = checkpoints_in(checkpoint_dir, latest_filename)
+    return paths[-1] if paths else None
+
+
+def checkpoints_in(folder: StrPath, filename: str | None = None) -> list[str]:
+    """Return the paths of the existing checkpoints in a folder, oldest first."""
+    return [os.path.join(folder, name) for name in _listed(folder, filename or _LIST)]
 
 
 def _listed(folder: StrPath, filename: str = _LIST) -> list[str]:
@@ -333,14 +347,16 @@ class CheckpointManager:
     @property
     def checkpoints(self) -> list[str]:
         """The paths of all checkpoints, oldest first."""
-        return [os.path.join(self.directory, name) for name in _listed(self.directory)]
+        return checkpoints_in(self.directory)
 
     @property
     def latest_checkpoint(self) -> str | None:
         """The path of the last checkpoint, or None."""
         return latest_checkpoint(self.directory)
 
-    def save(self, checkpoint_number: Any = None) -> str:
+    def save(
+        self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None
+    ) -> str:
         """Save the next checkpoint, or one with this number; then delete old checkpoints."""
         prefix = os.path.join(self.directory, self._name)
         counter = self.checkpoint.save_counter
@@ -351,6 +367,7 @@ class CheckpointManager:
         if self.max_to_keep is not None:
             for name in names[: -self.max_to_keep]:
                 Path(self.directory, name + _SUFFIX).unlink(missing_ok=True)
+        _call_after_write(options, path)
         return path
 
     def restore_or_initialize(self) -> str | None:

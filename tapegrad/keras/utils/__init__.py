@@ -26,7 +26,7 @@ from tapegrad.keras.registry import (
     register_keras_serializable,
 )
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
-from tapegrad.keras.symbolic import is_keras_tensor
+from tapegrad.keras.symbolic import get_source_inputs, is_keras_tensor
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
 from tapegrad.keras.utils.audio_dataset import audio_dataset_from_directory
 from tapegrad.keras.utils.get_file import get_file
@@ -57,6 +57,7 @@ __all__ = [
     "get_file",
     "get_registered_name",
     "get_registered_object",
+    "get_source_inputs",
     "image_dataset_from_directory",
     "img_to_array",
     "is_interactive_logging_enabled",

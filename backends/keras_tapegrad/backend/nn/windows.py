@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from keras.src.backend import config
 from keras.src.backend.common.backend_utils import (
     check_conv_input_channels,
@@ -48,38 +47,16 @@ max_pool = _pool(ops.max_pool)
 average_pool = _pool(ops.average_pool)
 
 
-def _adaptive(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a pooling whose windows divide each axis into a number of nearly equal parts."""
-
+def _adaptive(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(inputs: Any, output_size: Any, data_format: str | None = None) -> Any:
-        x = convert_to_tensor(inputs)
-        rank = x.ndim - 2
-        sizes = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
-        first = 2 if _format(data_format) == "channels_first" else 1
-        for axis, size in enumerate(sizes, first):
-            x = _pooled_axis(x, axis, int(size), reduce)
-        return x
+        return function(convert_to_tensor(inputs), output_size, _format(data_format))
 
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
     return run
 
 
-def _pooled_axis(x: Any, axis: int, size: int, reduce: Callable[..., Any]) -> Any:
-    length = x.shape[axis]
-    starts = np.arange(size) * length // size
-    ends = -(-(np.arange(1, size + 1) * length) // size)
-    if len({*(ends - starts).tolist()}) == 1:
-        places = starts[:, None] + np.arange(ends[0] - starts[0])
-        return reduce(tnp.take(x, places.astype("int32"), axis=axis), axis=axis + 1)
-    before = (slice(None),) * axis
-    parts = [
-        reduce(x[(*before, slice(int(start), int(end)))], axis=axis, keepdims=True)
-        for start, end in zip(starts, ends)
-    ]
-    return tnp.concatenate(parts, axis=axis)
-
-
-adaptive_average_pool = _adaptive(tnp.mean)
-adaptive_max_pool = _adaptive(tnp.max)
+adaptive_average_pool = _adaptive(ops.adaptive_average_pool)
+adaptive_max_pool = _adaptive(ops.adaptive_max_pool)
 
 
 def conv(
@@ -155,30 +132,11 @@ def conv_transpose(
     )
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
-
-
-def _places(size: int, width: int, gap: int, step: int) -> Any:
-    """Return the index of each element of each window along an axis, as [width, windows]."""
-    number = (size - (width - 1) * gap - 1) // step + 1
-    return np.arange(width)[:, None] * gap + np.arange(number) * step
-
-
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
     """Return the windows of images `[batch, channels, height, width]` as columns."""
-    x = convert_to_tensor(input)
-    sizes, gaps, ends, steps = (_pair(one) for one in (kernel_size, dilation, padding, stride))
-    x = tnp.pad(x, ((0, 0), (0, 0), (ends[0], ends[0]), (ends[1], ends[1])))
-    batch, channels, height, width = x.shape
-    rows = _places(height, sizes[0], gaps[0], steps[0])
-    columns = _places(width, sizes[1], gaps[1], steps[1])
-    flat = rows[:, None, :, None] * width + columns[None, :, None, :]
-    picked = tnp.take(tnp.reshape(x, (batch, channels, -1)), flat.ravel().astype("int32"), axis=2)
-    count = rows.shape[1] * columns.shape[1]
-    return tnp.reshape(picked, (batch, channels * sizes[0] * sizes[1], count))
+    return ops.unfold(convert_to_tensor(input), kernel_size, dilation, padding, stride)
 
 
 def fold(
@@ -190,18 +148,7 @@ def fold(
     stride: Any = 1,
 ) -> Any:
     """Add windows in columns to images; the transpose of `unfold`."""
-    x = convert_to_tensor(x)
-    sizes, gaps, ends, steps = (_pair(one) for one in (kernel_size, dilation, padding, stride))
-    height, width = (size + 2 * end for size, end in zip(_pair(output_size), ends))
-    batch = x.shape[0]
-    channels = x.shape[1] // (sizes[0] * sizes[1])
-    rows = _places(height, sizes[0], gaps[0], steps[0])
-    columns = _places(width, sizes[1], gaps[1], steps[1])
-    flat = (rows[:, None, :, None] * width + columns[None, :, None, :]).ravel().astype("int32")
-    entries = tnp.transpose(tnp.reshape(x, (batch * channels, flat.size)))
-    joined = tg.math.unsorted_segment_sum(entries, flat, height * width)
-    images = tnp.reshape(tnp.transpose(joined), (batch, channels, height, width))
-    return images[:, :, ends[0] : height - ends[0], ends[1] : width - ends[1]]
+    return ops.fold(convert_to_tensor(x), output_size, kernel_size, dilation, padding, stride)
 
 
 def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") -> Any:

@@ -19,6 +19,7 @@ from keras_tapegrad.backend.tensors import (
     floating_dtype,
     is_whole,
 )
+from tapegrad.keras import ops
 
 Function = Callable[..., Any]
 
@@ -279,8 +280,4 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 def view(x: Any, dtype: Any = None) -> Any:
     """Return the same bytes as another dtype."""
-    x = convert_to_tensor(x)
-    if dtype is None or x.dtype.name == standardize_dtype(dtype):
-        return x
-    # NumPy knows bfloat16 by its type, not by its name.
-    return convert_to_tensor(x.numpy().view(tg.as_dtype(standardize_dtype(dtype)).as_numpy_dtype))
+    return ops.view(convert_to_tensor(x), None if dtype is None else standardize_dtype(dtype))
