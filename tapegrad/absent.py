@@ -164,7 +164,6 @@ RULES = {
     "nn.RNNCell*": "Use the layers of tapegrad.keras.layers, which have an argument `dropout`.",
     "nn.*candidate_sampler": _SAMPLING,
     "random.*candidate_sampler": _SAMPLING,
-    "nn.experimental": "Use tapegrad.nn.dropout and tapegrad.nn.stateless_dropout.",
     "nn.fractional_*": "Use tapegrad.nn.avg_pool and tapegrad.nn.max_pool.",
     "nn.isotonic_regression": "Use scikit-learn on the host.",
     "nn.with_space_to_batch": "Use tapegrad.nn.convolution with dilations.",
@@ -175,13 +174,9 @@ RULES = {
     "random.Algorithm": "The generator is always Philox.",
     "random.create_rng_state": "Use tapegrad.random.Generator.",
     "random.stateless_binomial": "Use tapegrad.random.Generator.",
-    "random.experimental": (
-        "The functions are in tapegrad.random, without `experimental` and without "
-        "`stateless_` in front of split and fold_in."
-    ),
-    "random.stateless_parameterized_truncated_normal": (
-        "Use tapegrad.random.stateless_truncated_normal."
-    ),
+    "random.experimental.Algorithm": "The generator is always Philox.",
+    "random.experimental.create_rng_state": "Use tapegrad.random.Generator.",
+    "random.experimental.index_shuffle": "Use tapegrad.random.stateless_shuffle.",
     "random_index_shuffle": "Use tapegrad.random.stateless_shuffle.",
     "strings.unicode_*": "Use Python's text methods on the host.",
     "strings.unsorted_segment_join": "Use tapegrad.strings.reduce_join.",

@@ -101,6 +101,7 @@ from tapegrad.ops.reduction.statistics import (
 from tapegrad.ops.shape.rearranging import depth_to_space, space_to_batch, space_to_depth
 
 if TYPE_CHECKING:
+    from tapegrad import nn_experimental as experimental
     from tapegrad.ctc.decoding import ctc_beam_search_decoder, ctc_greedy_decoder
     from tapegrad.ctc.labels import collapse_repeated, ctc_unique_labels
     from tapegrad.ctc.loss import ctc_loss
@@ -123,7 +124,7 @@ __all__ = [
     "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
     "conv_transpose", "convolution", "crelu", "ctc_beam_search_decoder", "ctc_greedy_decoder",
     "ctc_loss", "ctc_unique_labels", "depth_to_space", "depthwise_conv2d", "dilation2d", "dropout",
-    "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d",
+    "elu", "embedding_lookup", "embedding_lookup_sparse", "erosion2d", "experimental",
     "fixed_unigram_candidate_sampler", "fused_batch_norm", "gelu", "glu", "group_norm",
     "hard_shrink", "hard_sigmoid", "hard_swish", "hard_tanh", "in_top_k", "instance_norm",
     "l2_loss", "l2_normalize", "layer_norm", "leaky_relu", "local_response_normalization",
@@ -154,10 +155,13 @@ _PLACES = {
     "sampled_softmax_loss": "tapegrad.ops.nn.sampled_losses",
 }
 
-_check_calls(globals(), [name for name in __all__ if name not in _PLACES])
+_check_calls(globals(), [name for name in __all__ if name not in {*_PLACES, "experimental"}])
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "experimental":
+        globals()[name] = _import_module("tapegrad.nn_experimental")
+        return globals()[name]
     if name not in _PLACES:
         raise _absence("nn", name)
     globals()[name] = getattr(_import_module(_PLACES[name]), name)
