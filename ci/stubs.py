@@ -30,7 +30,18 @@ import numpy as np  # noqa: E402
 import tapegrad  # noqa: E402
 from tapegrad.core.values.tensor import Tensor  # noqa: E402
 
-MODULES = ("", "bitwise", "image", "linalg", "math", "nn", "random", "signal", "special")
+MODULES = (
+    "",
+    "bitwise",
+    "image",
+    "linalg",
+    "math",
+    "nn",
+    "quantization",
+    "random",
+    "signal",
+    "special",
+)
 
 PLAIN = {"int", "float", "bool", "str", "None", "Any", "complex"}
 """Annotations that a stub can repeat."""

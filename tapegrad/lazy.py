@@ -39,6 +39,7 @@ NAMESPACES = {
     "onnx",
     "optimizers",
     "profiler",
+    "quantization",
     "queue",
     "random",
     "ragged",
@@ -98,7 +99,11 @@ FUNCTIONS_IN = {
     "ops.interface.placement": "identity",
     "ops.elementwise.powers": "sqrt square",
     "ops.products.functions": "matmul tensordot",
-    "ops.shape.rearranging": "batch_to_space meshgrid repeat reverse roll space_to_batch tile",
+    "ops.shape.rearranging": (
+        "batch_to_space meshgrid repeat required_space_to_batch_paddings reverse roll "
+        "space_to_batch tile"
+    ),
+    "ops.fourier.any_axes": "fftnd ifftnd irfftnd rfftnd",
     "ops.reduction.functions": (
         "argmax argmin reduce_all reduce_any reduce_logsumexp reduce_max reduce_mean reduce_min "
         "reduce_prod reduce_sum"

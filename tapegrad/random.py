@@ -1,9 +1,11 @@
 """TensorFlow's `tf.random` names: generators, distributions, stateless draws."""
 
-from typing import Any as _Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.ops.random.bounded_normal import stateless_parameterized_truncated_normal
 from tapegrad.ops.random.candidates import (
     all_candidate_sampler,
     fixed_unigram_candidate_sampler,
@@ -37,10 +39,14 @@ from tapegrad.ops.random.stateless import (
     stateless_uniform,
 )
 
+if TYPE_CHECKING:
+    from tapegrad import random_experimental as experimental
+
 __all__ = [
     "Generator",
     "all_candidate_sampler",
     "categorical",
+    "experimental",
     "fixed_unigram_candidate_sampler",
     "fold_in",
     "gamma",
@@ -55,6 +61,7 @@ __all__ = [
     "stateless_categorical",
     "stateless_gamma",
     "stateless_normal",
+    "stateless_parameterized_truncated_normal",
     "stateless_poisson",
     "stateless_shuffle",
     "stateless_truncated_normal",
@@ -64,8 +71,11 @@ __all__ = [
     "uniform_candidate_sampler",
 ]
 
-_check_calls(globals(), __all__)
+_check_calls(globals(), [name for name in __all__ if name != "experimental"])
 
 
 def __getattr__(name: str) -> _Any:
-    raise _absence("random", name)
+    if name != "experimental":
+        raise _absence("random", name)
+    globals()[name] = _import_module("tapegrad.random_experimental")
+    return globals()[name]

@@ -19,7 +19,7 @@ from tapegrad.ops.products.primitives import conjugate
 from tapegrad.ops.reduction.primitives import any as is_any, sum as sum_over
 from tapegrad.ops.shape.functions import broadcast_to
 
-__all__ = ["CGState", "conjugate_gradient"]
+__all__ = ["conjugate_gradient"]
 
 
 class CGState(NamedTuple):

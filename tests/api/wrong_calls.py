@@ -41,6 +41,7 @@ FACES = tuple(
     """
     tapegrad tapegrad.math tapegrad.nn tapegrad.linalg tapegrad.random tapegrad.signal
     tapegrad.image tapegrad.bitwise tapegrad.special tapegrad.losses tapegrad.nest
+    tapegrad.quantization tapegrad.linear_operators.experimental
     tapegrad.optimizers tapegrad.data tapegrad.debugging tapegrad.experimental tapegrad.train
     tapegrad.numpy tapegrad.numpy.linalg tapegrad.numpy.fft tapegrad.numpy.random
     tapegrad.numpy.special tapegrad.numpy.emath tapegrad.numpy.polynomial

@@ -203,7 +203,7 @@ def dct(
     norm: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return the discrete cosine transform of type 1, 2 or 3 along one axis.
+    """Return the discrete cosine transform of type 1, 2, 3 or 4 along one axis.
 
     >>> dct([1.0, 1.0]).round(5).tolist()
     [4.0, 0.0]
@@ -212,7 +212,7 @@ def dct(
     _check_cosine(type, norm)
     axis = normalize_axis(axis, len(x.shape), "dct")
     x = moveaxis(x if n is None else resized(x, axis, n), axis, -1)
-    result = {1: _dct1, 2: _dct2, 3: _dct3}[type](x, norm == "ortho")
+    result = {1: _dct1, 2: _dct2, 3: _dct3, 4: _dct4}[type](x, norm == "ortho")
     return moveaxis(result, -1, axis)
 
 
@@ -238,11 +238,11 @@ def idct(
 
 
 def _check_cosine(type: int, norm: str | None) -> None:
-    if type not in (1, 2, 3):
-        raise ArgumentError(f"The type of a cosine transform must be 1, 2 or 3. Got {type!r}.")
+    if type not in (1, 2, 3, 4):
+        raise ArgumentError(f"The type of a cosine transform must be 1, 2, 3 or 4. Got {type!r}.")
     if norm not in (None, "ortho") or (norm and type == 1):
         raise ArgumentError(
-            f"The norm of a cosine transform must be None or, for types 2 and 3, 'ortho'. "
+            f"The norm of a cosine transform must be None or, for types 2 to 4, 'ortho'. "
             f"Got {norm!r} for type {type}."
         )
 
@@ -276,6 +276,15 @@ def _dct3(x: Any, ortho: bool) -> Any:
     half = resized(as_complex(x) * phase, len(x.shape) - 1, n + 1)
     whole = inverse_real_p(half, axis=len(x.shape) - 1, n=2 * n, norm="forward")
     return _last(whole, slice(0, n))
+
+
+def _dct4(x: Any, ortho: bool) -> Any:
+    n = x.shape[-1]
+    turned = as_complex(x) * np.exp(-0.5j * math.pi * np.arange(n) / n)
+    whole = complex_transform(turned, (2 * n,), (-1,), None, False, "dct")
+    phase = 2.0 * np.exp(-0.25j * math.pi * (2 * np.arange(n) + 1) / n)
+    result = real(_last(whole, slice(0, n)) * phase)
+    return result * math.sqrt(0.5 / n) if ortho else result
 
 
 def _ortho_weights(n: int) -> np.ndarray:

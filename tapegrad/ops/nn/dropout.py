@@ -64,16 +64,42 @@ def stateless_dropout(
     return apply_dropout(as_operand(x), rate, noise_shape, SeedPair(seed))
 
 
+def general_dropout(
+    x: Any, rate: float, uniform_sampler: Any, noise_shape: Any = None, name: str | None = None
+) -> Any:
+    """Apply dropout with a mask from a function that draws numbers from [0, 1).
+
+    `uniform_sampler` gets the arguments `shape` and `dtype`.
+
+    >>> from tapegrad import ones
+    >>> general_dropout([1.0, 2.0], 0.5, lambda shape, dtype: 0.9 * ones(shape, dtype)).tolist()
+    [2.0, 4.0]
+    """
+    x, rate = as_operand(x), _checked_rate(rate)
+    if rate == 0.0:
+        return x
+    shape = _noise_shape(noise_shape, tuple(x.shape))
+    numbers = as_operand(uniform_sampler(shape=shape, dtype=x.dtype))
+    if tuple(numbers.shape) != shape:
+        raise ShapeError(f"uniform_sampler must return the shape {shape}. Got {numbers.shape}.")
+    return masked_scale_p(x, numbers >= rate, scale=1.0 / (1.0 - rate))
+
+
 def apply_dropout(x: Any, rate: float, noise_shape: Any, source: Source) -> Any:
     """Apply dropout with a mask drawn from `source`."""
-    rate = float(rate)
-    if not 0.0 <= rate < 1.0:
-        raise ArgumentError(f"dropout takes a rate in [0, 1). Got {rate}.")
+    rate = _checked_rate(rate)
     if rate == 0.0:
         return x
     with device(x.device):  # draw the mask on the device of the values
         mask = draw_mask(source, _noise_shape(noise_shape, tuple(x.shape)), rate)
     return masked_scale_p(x, mask, scale=1.0 / (1.0 - rate))
+
+
+def _checked_rate(rate: float) -> float:
+    rate = float(rate)
+    if not 0.0 <= rate < 1.0:
+        raise ArgumentError(f"dropout takes a rate in [0, 1). Got {rate}.")
+    return rate
 
 
 def _noise_shape(noise_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -260,3 +260,23 @@ def local_response_normalization(
     )
     sums = reshape_p(averages, shape=tuple(x.shape)) * float(window)
     return x / power(bias + alpha * sums, beta)
+
+
+def batch_norm_with_global_normalization(
+    input: Any,  # TensorFlow's name
+    mean: Any,
+    variance: Any,
+    beta: Any,
+    gamma: Any,
+    variance_epsilon: Any,
+    scale_after_normalization: bool,
+    name: str | None = None,
+) -> Any:
+    """Return `batch_normalization`, with the scale `gamma` only if the last argument says so.
+
+    >>> x = [[[[1.0, 3.0]]]]
+    >>> batch_norm_with_global_normalization(x, 1.0, 4.0, 0.5, 2.0, 0.0, False).tolist()
+    [[[[0.5, 1.5]]]]
+    """
+    scale = gamma if scale_after_normalization else None
+    return batch_normalization(input, mean, variance, beta, scale, variance_epsilon)

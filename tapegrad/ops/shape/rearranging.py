@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.argument_checks import check_choice, check_count
+from tapegrad.core.argument_checks import check_choice, check_count, check_wholes
 from tapegrad.core.primitive.families import linear
 from tapegrad.core.primitive.operand import as_operand, normalize_axes, normalize_axis
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
-from tapegrad.ops.creation import as_shape
+from tapegrad.ops.creation import as_shape, constant
 from tapegrad.ops.indexing.gather import place_next_to, take_p
 from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.shape.functions import ravel
-from tapegrad.ops.shape.padding import pad
+from tapegrad.ops.shape.padding import pad, padding_pairs
 from tapegrad.ops.shape.primitives import broadcast_p, permute_p, reshape_p
 
 flip_p: Primitive = linear(
@@ -292,3 +292,27 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     ends = [as_shape(pair) for pair in crops]
     kept = [slice(a, side - b) for (a, b), side in zip(ends, sides, strict=True)]
     return slice_p(whole, index=(slice(None), *kept, *[slice(None)] * len(tail)))
+
+
+def required_space_to_batch_paddings(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Any, Any]:
+    """Return the paddings with which `space_to_batch` gets whole blocks, and the crops to undo it.
+
+    >>> paddings, crops = required_space_to_batch_paddings([5], [2])
+    >>> paddings.tolist(), crops.tolist()
+    ([[0, 1]], [[0, 1]])
+    """
+    title = "required_space_to_batch_paddings"
+    lengths = np.array(check_wholes("input_shape", input_shape, title), np.int64)
+    blocks = np.array(check_wholes("block_shape", block_shape, title), np.int64)
+    if len(lengths) != len(blocks) or (blocks < 1).any():
+        raise ShapeError(
+            f"{title} needs one block length of at least 1 for each axis. Got {lengths.tolist()} "
+            f"and {blocks.tolist()}."
+        )
+    pairs = [(0, 0)] * len(lengths) if base_paddings is None else base_paddings
+    base = np.array(padding_pairs(pairs, len(lengths)), np.int64).reshape(-1, 2)
+    extra = -(lengths + base.sum(axis=1)) % blocks
+    crops = np.stack([0 * extra, extra], axis=1)
+    return constant((base + crops).astype(np.int32)), constant(crops.astype(np.int32))
