@@ -70,7 +70,6 @@ ABSENT = {
     "quantization": "Use float16 or bfloat16; see docs/dtypes.md.",
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
-    "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
@@ -92,15 +91,8 @@ RULES = {
         "tapegrad.saved_model.load."
     ),
     "autograph.*": "Use tapegrad.autograph.to_code to see what becomes of a function.",
-    "ragged.*": (
-        "tapegrad.ragged has constant, boolean_mask, map_flat_values, range, stack and more; "
-        "RaggedTensor.to_tensor makes a padded tensor, and row_splits has the bounds of rows."
-    ),
     "ragged_*": _RAGGED,
-    "sparse.*": (
-        "tapegrad.sparse has the constructors, conversions, sums and products of sparse tensors; "
-        "tapegrad.sparse.to_dense makes a tensor for everything else."
-    ),
+    "sparse.sampled_addmm": "Use tapegrad.sparse.to_dense and tapegrad.linalg.matmul.",
     "IndexedSlicesSpec": _SPECS,
     "TensorArraySpec": _SPECS,
     "data.DatasetSpec": _SPECS,
@@ -210,8 +202,6 @@ RULES = {
         "Use tapegrad.random.stateless_truncated_normal."
     ),
     "random_index_shuffle": "Use tapegrad.random.stateless_shuffle.",
-    "strings.unicode_*": "Use Python's text methods on the host.",
-    "strings.unsorted_segment_join": "Use tapegrad.strings.reduce_join.",
     "summary.graph": (
         "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
     ),

@@ -11,8 +11,8 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.errors import ArgumentError, DTypeError, FileFormatError
+from tapegrad.fingerprints import farm_hash
 from tapegrad.io.files import read_file
-from tapegrad.strings.fingerprints import farm_hash
 from tapegrad.strings.ragged import Ragged, as_tensor
 
 

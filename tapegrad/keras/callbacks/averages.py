@@ -29,7 +29,7 @@ class SwapEMAWeights(Callback):
 
     def _pairs(self) -> tuple[list[Variable], list[Variable]]:
         """Return the variables that have averages, and these."""
-        optimizer = getattr(self.model, "optimizer", None)
+        optimizer: Any = getattr(self.model, "optimizer", None)
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         if not getattr(optimizer, "use_ema", False):
             raise ArgumentError(
