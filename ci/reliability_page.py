@@ -46,6 +46,8 @@ PURPOSES = {
     "own rules; [oracles](oracles.md) has the reasons of all disagreements",
     "soak": "long training with changing batch sizes, dropped references, exceptions in steps and "
     "reloaded checkpoints: memory, files and threads stay, and the results repeat",
+    "kills": "training that is killed at random moments, also while it writes a checkpoint, and "
+    "resumed by another number of processes: the same bits as without kills",
     "mutants": "small faults, one at a time, in all packages but `backends/tapegrad_cupy`: a test "
     "that runs the line must fail; `ci/mutants.json` has all verdicts",
 }
@@ -64,6 +66,7 @@ UNITS = {
     "oracles": ("samples", "comparisons", "arrays", "agrees", "differs", "not compared"),
     "soak": ("steps", "eager steps", "exceptions", "dropped references", "reloads",
              "segments repeated"),
+    "kills": ("kills", "steps", "repeated steps", "checkpoints cut off"),
     "mutants": ("mutants", "caught", "caught by time", "equivalent", "survived", "run by no test",
                 "left"),
 }  # fmt: skip
@@ -74,13 +77,17 @@ FOLDERS = {
     "soak": "soak",
     "mutants": "mutation",
 }
-MODULES = {name: f"tests.{folder}.run" for name, folder in FOLDERS.items()}
+MODULES = {
+    **{name: f"tests.{folder}.run" for name, folder in FOLDERS.items()},
+    "kills": "tests.distribute.kills",
+}
 """The commands of runs that are no fuzzers."""
 
 OPTIONS = {
     "derivatives": ("part",),
     "oracles": ("part",),
     "soak": ("steps", "seed"),
+    "kills": ("kills", "seed"),
     "mutants": ("seed", "count"),
 }
 """The options of their commands; a fuzzer has `FUZZING`."""
@@ -198,6 +205,7 @@ def main(arguments: list[str], path: Path = PAGE, record_path: Path = RECORD) ->
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--part", type=int, default=1)
     parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     record = json.loads(record_path.read_text(encoding="utf-8")) if record_path.exists() else {}

@@ -56,6 +56,7 @@ SYSTEMS = (
         "not run; compiled loops need a compiler that takes the options of GCC",
         "not run",
     ),
+    ("browsers, with Pyodide", "not run; no package index has NumPy built for it", "no"),
 )
 
 HEAD = """# Support

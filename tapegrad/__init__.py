@@ -277,11 +277,13 @@ if TYPE_CHECKING:
         executing_eagerly,
         group,
         init_scope,
+        inside_function,
         name_scope,
         no_op,
     )
     from tapegrad.program.host_call import numpy_function, py_function, timestamp
     from tapegrad.program.record.effects import print_tensors as print
+    from tapegrad.program.record.history import gradients
     from tapegrad.program.record.signature import TensorSpec
     from tapegrad.ragged import RaggedTensor
     from tapegrad.sparse import SparseTensor
@@ -325,14 +327,14 @@ __all__ = [
     "einsum", "ensure_shape", "equal", "errors", "executing_eagerly", "exp", "expand_dims",
     "experimental", "extend", "eye", "fill", "float16", "float32", "float64", "floor", "floordiv",
     "foldl", "foldr", "function", "gather", "gather_nd", "get_logger", "grad", "grad_pass_through",
-    "greater", "greater_equal", "group", "half", "hessian", "histogram_fixed_width",
+    "gradients", "greater", "greater_equal", "group", "half", "hessian", "histogram_fixed_width",
     "histogram_fixed_width_bins", "hub", "hvp", "identity", "identity_n", "image", "index_add",
-    "index_update", "init_scope", "initializers", "int16", "int32", "int64", "int8", "io",
-    "is_tensor", "jacobian", "jvp", "keras", "less", "less_equal", "linalg", "linspace",
-    "list_devices", "logical_and", "logical_not", "logical_or", "lookup", "losses", "map_fn",
-    "math", "math_mod", "matmul", "matrix_square_root", "maximum", "memory_info", "meshgrid",
-    "metrics", "minimum", "multiply", "name_scope", "negative", "nest", "newaxis", "nn", "no_op",
-    "norm", "not_equal", "numpy", "numpy_function", "one_hot", "ones", "ones_initializer",
+    "index_update", "init_scope", "initializers", "inside_function", "int16", "int32", "int64",
+    "int8", "io", "is_tensor", "jacobian", "jvp", "keras", "less", "less_equal", "linalg",
+    "linspace", "list_devices", "logical_and", "logical_not", "logical_or", "lookup", "losses",
+    "map_fn", "math", "math_mod", "matmul", "matrix_square_root", "maximum", "memory_info",
+    "meshgrid", "metrics", "minimum", "multiply", "name_scope", "negative", "nest", "newaxis", "nn",
+    "no_op", "norm", "not_equal", "numpy", "numpy_function", "one_hot", "ones", "ones_initializer",
     "ones_like", "onnx", "optimizers", "pad", "pi", "pow", "print", "profiler", "py_function",
     "queue", "ragged", "random", "random_normal_initializer", "random_uniform_initializer", "range",
     "rank", "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp",

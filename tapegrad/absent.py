@@ -34,11 +34,6 @@ _GRAPH_FILES = "There are no graph definitions and their files."
 _IMAGES = "Use Pillow on the host, or tapegrad.image.decode_image."
 _SMALL_NUMBERS = "The smallest numbers are int8, uint8, float16 and bfloat16; see docs/dtypes.md."
 _QUANTIZED = "Quantized numbers are not supported; see docs/dtypes.md."
-_OPERATORS = (
-    "There are no operators without a matrix. Use matrices with tapegrad.linalg, or functions of "
-    "vectors with tapegrad.scipy.sparse.linalg."
-)
-_BANDS = "Use tapegrad.linalg.solve on the whole matrix, or tapegrad.scipy.sparse.linalg.spsolve."
 _SPECS = "Use tapegrad.TensorSpec."
 _PRESET = "Programs are compiled in one way; there is nothing to set."
 
@@ -57,7 +52,6 @@ ABSENT = {
     "feature_column": "Use the layers of keras for preprocessing.",
     "get_static_value": "x.numpy() returns the value of a tensor.",
     "graph_util": _SESSIONS,
-    "gradients": "Use tapegrad.GradientTape, or tapegrad.grad.",
     "hessians": "Use tapegrad.hessian.",
     "io.SparseFeature": _RECORDS,
     "layers": "Use tapegrad.keras.layers.",
@@ -160,7 +154,6 @@ RULES = {
     "make_ndarray": _GRAPH_FILES,
     "io.write_graph": _GRAPH_FILES,
     "version.GRAPH_DEF_*": _GRAPH_FILES,
-    "inside_function": "Use tapegrad.executing_eagerly.",
     "io.decode_compressed": "Use Python's gzip and zlib on the host.",
     "io.*code_proto": "Use the package protobuf on the host.",
     "io.decode_json_example": "Use Python's json on the host.",
@@ -168,11 +161,6 @@ RULES = {
     "io.gfile.get_registered_schemes": "Files are local ones.",
     "io.match_filenames_once": "Use tapegrad.io.gfile.glob.",
     "is_symbolic_tensor": "Symbolic tensors are those of Keras; see keras.utils.is_keras_tensor.",
-    "linalg.LinearOperator*": _OPERATORS,
-    "linalg.*tridiagonal*": _BANDS,
-    "linalg.banded_triangular_solve": _BANDS,
-    "linalg.experimental": "Use tapegrad.scipy.sparse.linalg.cg.",
-    "linalg.lu_*": "Use tapegrad.linalg.solve and tapegrad.linalg.inv.",
     "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",
     "nn.RNNCell*": "Use the layers of tapegrad.keras.layers, which have an argument `dropout`.",
@@ -271,8 +259,8 @@ RULES = {
 def why_absent(path: str) -> str:
     """Return the sentence about a name that tapegrad does not have, or an empty string.
 
-    >>> why_absent("linalg.LinearOperatorDiag")[:40]
-    'There are no operators without a matrix.'
+    >>> why_absent("no_gradient")
+    'Use tapegrad.stop_gradient.'
     """
     found = ABSENT.get(path)
     return found or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")

@@ -124,8 +124,9 @@ FUNCTIONS_IN = {
     "program.building": "wait_for_programs",
     "program.function_decorator": "function",
     "program.graph_mode": (
-        "control_dependencies executing_eagerly group init_scope name_scope no_op"
+        "control_dependencies executing_eagerly group init_scope inside_function name_scope no_op"
     ),
+    "program.record.history": "gradients",
     "program.host_call": "numpy_function py_function timestamp",
     "program.record.signature": "TensorSpec",
     "ragged": "RaggedTensor",

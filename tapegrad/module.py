@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tapegrad.program.graph_mode import name_scope as NameScope  # noqa: N812
 
 
+Path = tuple[Any, ...]
+"""The name of an attribute, then the indices and keys inside of it."""
+
+
 class Module(Observed):
     """Base class for models: collects the variables in its attributes, in a stable order.
 
@@ -27,6 +31,9 @@ class Module(Observed):
     >>> len(Line().trainable_variables)
     2
     """
+
+    _TF_MODULE_IGNORED_PROPERTIES: frozenset[str] = frozenset()
+    """Attributes without variables and modules; TensorFlow's name, which subclasses extend."""
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and not name.isidentifier():
@@ -53,7 +60,7 @@ class Module(Observed):
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All variables of this module and of the modules in its attributes."""
-        return tuple(value for value in _walk(self, set()) if isinstance(value, Variable))
+        return tuple(self._flatten(predicate=_is_variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -66,41 +73,83 @@ class Module(Observed):
     @property
     def submodules(self) -> tuple[Module, ...]:
         """All modules in the attributes, without this one."""
-        return tuple(v for v in _walk(self, set()) if isinstance(v, Module) and v is not self)
+        return tuple(value for value in self._flatten(predicate=_is_module) if value is not self)
+
+    def _flatten(
+        self,
+        recursive: bool = True,
+        predicate: Callable[[Any], bool] | None = None,
+        attribute_traversal_key: Callable[[str], Any] | None = None,
+        with_path: bool = False,
+        expand_composites: bool = False,
+    ) -> Iterator[Any]:
+        """Yield the values in the attributes, those of this module first, then of modules in it.
+
+        Subclasses collect their own kinds of values with it, which `predicate` recognizes. Lists,
+        tuples and mappings are flattened, and attributes are sorted by `attribute_traversal_key`,
+        by name if it is None. Each value comes once; `with_path` yields pairs of a path and a
+        value for all places of a value. `expand_composites` has no effect: sparse and ragged
+        tensors are values.
+        """
+        choose = predicate or (lambda value: True)
+        walk = _walk(self, (), set(), recursive, attribute_traversal_key, with_path)
+        for path, value in walk:
+            if choose(value):
+                yield (path, value) if with_path else value
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {len(self.variables)} variables>"
 
 
-def _walk(module: Module, seen: set[int]) -> Iterator[Any]:
-    """Yield a module, its variables by attribute name, then those of its submodules."""
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, Variable)
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, Module)
+
+
+def _walk(
+    module: Module,
+    path: Path,
+    seen: set[int],
+    is_recursive: bool,
+    key: Callable[[str], Any] | None,
+    repeats: bool,
+) -> Iterator[tuple[Path, Any]]:
+    """Yield the values in a module's attributes, then those of its submodules, with their paths.
+
+    `seen` has the ids of the values so far; with `repeats` only those of the modules around.
+    """
     seen.add(id(module))
-    yield module
-    inner: list[Module] = []
-    for name in sorted(vars(module)):
-        for value in _leaves(vars(module)[name]):
-            if id(value) in seen:
+    inner: list[tuple[Path, Module]] = []
+    names = vars(module).keys() - module._TF_MODULE_IGNORED_PROPERTIES
+    for name in sorted(names, key=key):
+        for place, value in _leaves((*path, name), vars(module)[name]):
+            if id(value) in seen and not repeats:
                 continue
-            if isinstance(value, Variable):
+            if not repeats:
                 seen.add(id(value))
-                yield value
-            elif isinstance(value, Module):
-                inner.append(value)
-    for value in inner:
-        if id(value) not in seen:
-            yield from _walk(value, seen)
+            yield place, value
+            if is_recursive and isinstance(value, Module):
+                inner.append((place, value))
+    for place, value in inner:
+        if not repeats:
+            yield from _walk(value, place, seen, is_recursive, key, repeats)
+        elif id(value) not in seen:
+            yield from _walk(value, place, {*seen}, is_recursive, key, repeats)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the variables and modules in an attribute's lists, tuples and mappings."""
-    if isinstance(value, Variable | Module):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield the values in an attribute's lists, tuples and mappings with their paths."""
+    if isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            yield from _leaves((*path, place), item)
     elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _leaves(item)
+        for name, item in value.items():
+            yield from _leaves((*path, name), item)
+    else:
+        yield path, value
 
 
 def _snake_case(name: str) -> str:

@@ -30,12 +30,24 @@ class Mpi:
 
     def connect(self, world: World) -> MpiCommunicator:
         mpi = _import_mpi(world)
-        return MpiCommunicator(world, mpi, mpi.COMM_WORLD.Dup())
+        if world.members is None:
+            return MpiCommunicator(world, mpi, mpi.COMM_WORLD.Dup())
+        # All of them are there: MPI itself would wait for a process that is lost.
+        peers: Peers = world.peers  # type: ignore[assignment]  # worlds that were larger have it
+        peers.publish(f"connects {world.rank}", "")
+        for rank in range(world.size):
+            peers.look_up(f"connects {rank}")
+        group = mpi.COMM_WORLD.Get_group().Incl(world.members)
+        return MpiCommunicator(world, mpi, mpi.COMM_WORLD.Create_group(group))
 
 
 def _import_mpi(world: World) -> Any:
     """Import mpi4py, which joins the processes, and check that it has found all of them."""
     try:
+        if world.is_elastic:
+            import mpi4py
+
+            mpi4py.rc.finalize = False  # it would wait for processes that are lost
         from mpi4py import MPI  # joins the processes when it is imported
     except (ImportError, RuntimeError) as error:
         raise BackendUnavailableError(
@@ -43,7 +55,7 @@ def _import_mpi(world: World) -> Any:
             f"Run: pip install mpi4py mpich. The import failed with: {error}"
         ) from error
     found = MPI.COMM_WORLD.Get_size()
-    if found != world.size:
+    if found != world.size and world.members is None:
         library = MPI.Get_library_version().split("\n")[0].strip()
         raise BackendUnavailableError(
             f"There are {world.size} processes, but MPI ({library}) has found {found}. "
@@ -119,7 +131,7 @@ class MpiCommunicator:
 
     def close(self) -> None:
         self._comm.Free()
-        if self._is_group:
+        if self._is_group or self._world.members is not None:
             return
         # Now, because the control channel, which MPI may need for it, ends with the interpreter.
         self._mpi.Finalize()

@@ -47,16 +47,28 @@ class Member:
         self.waits_in = ""
         self.is_at_end = False
         """Whether it has finished its program and waits for the others."""
+        self.is_ready = False
+        """Whether it can go on without processes that are lost."""
         self.has_left = False
         self.stack = ""
 
 
 class Hub:
-    """Accepts the processes of a world and watches over them."""
+    """Accepts the processes of a world and watches over them.
+
+    In an elastic world, processes that end or hang are *lost*: the others go on in a new
+    *generation* of the world, with ranks of their own. The hub knows processes by their first rank.
+    """
 
     def __init__(self, size: int, on_failure: Failed | None = None) -> None:
-        self.size = size
+        self.ranks = {*range(size)}
+        """The processes that belong to the world."""
+        self.lost: dict[int, str] = {}
+        """Why processes do not belong to it any more."""
         self.failure: tuple[int, str] | None = None
+        self.is_elastic = False
+        """Whether some process can go on without others."""
+        self._generation = 0
         self.everyone_left = threading.Event()
         self._on_failure = on_failure
         self._members: dict[int, Member] = {}
@@ -102,7 +114,11 @@ class Hub:
         self, hello: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._first = self._first or time.monotonic()
-        member = self._members[hello["rank"]] = Member(hello["rank"], writer)
+        member = Member(hello["rank"], writer)
+        if member.rank in self.lost:
+            self._send(member, _failure(member.rank, self.lost[member.rank]))
+            return
+        self._members[member.rank] = member
         if self.failure is not None:
             self._tell_failure(member)
         try:
@@ -111,17 +127,24 @@ class Hub:
                 self._take(member, json.loads(line))
         finally:
             if not member.has_left:
-                self._fail(member.rank, "It has ended without an error message, as if killed.")
+                self._lose(member.rank, "It has ended without an error message, as if killed.")
 
     def _take(self, member: Member, message: Message) -> None:
         kind = message["kind"]
         if kind == "beat":
+            self._send(member, {"kind": "beat"})
+        if message.get("generation", self._generation) != self._generation:
+            return  # sent before the process went on without one that is lost
+        if member.rank in self.lost:
+            return
+        if kind == "beat":
             self._compare(member, message["calls"])
             member.waits_in = message["waits_in"]
-            self._send(member, {"kind": "beat"})
             self._find_leavers(member)
+        elif kind == "ready":
+            member.is_ready = self.is_elastic = True
         elif kind == "failed":
-            self._fail(member.rank, message["why"])
+            self._lose(member.rank, message["why"])
         elif kind == "overdue":
             self._loop.create_task(self._blame(member, message["seconds"]))
         elif kind == "stack":
@@ -137,8 +160,11 @@ class Hub:
             self._end_together()
         elif kind == "bye":
             member.has_left = True
-            if sum(other.has_left for other in self._members.values()) == self.size:
-                self.everyone_left.set()
+            self._note_leaving()
+
+    def _note_leaving(self) -> None:
+        if sum(member.has_left for member in self._members.values()) == len(self.ranks):
+            self.everyone_left.set()
 
     def _compare(self, member: Member, calls: list[tuple[int, str]]) -> None:
         """Fail if a process makes another collective call than the others."""
@@ -168,7 +194,7 @@ class Hub:
     def _end_together(self) -> None:
         """Let the processes go once all of them are at the end of the program."""
         members = self._members.values()
-        if self.failure is None and sum(member.is_at_end for member in members) == self.size:
+        if self.failure is None and sum(one.is_at_end for one in members) == len(self.ranks):
             for member in members:
                 self._send(member, {"kind": "go"})
 
@@ -179,8 +205,11 @@ class Hub:
             return
         for member in late:
             self._send(member, {"kind": "where"})
+        generation = self._generation
         await asyncio.sleep(1.0)
-        self._fail(
+        if generation != self._generation:
+            return
+        self._lose(
             late[0].rank,
             f"Rank {waiting.rank} has waited {seconds:.0f} s for rank "
             f"{', '.join(str(member.rank) for member in late)} in {waiting.waits_in}.\n"
@@ -193,17 +222,37 @@ class Hub:
             now = time.monotonic()
             for member in [*self._members.values()]:
                 if not member.has_left and now - member.heard > SILENCE:
-                    self._fail(
+                    self._lose(
                         member.rank,
                         f"It has been silent for {SILENCE:.0f} s: it is stopped, its machine is "
                         "out of reach, or it holds Python's interpreter lock.",
                     )
-            missing = sorted({*range(self.size)} - {*self._members})
+            missing = sorted(self.ranks - {*self._members})
             if self._members and missing and now - self._first > JOINING:
                 self._fail(
                     missing[0],
                     f"It has not called distribute.init() within {JOINING:.0f} s, as others have.",
                 )
+
+    def _lose(self, rank: int, why: str) -> None:
+        """Let the others go on without a process if all of them can, or end."""
+        if rank in self.lost or self.failure is not None:
+            return
+        member = self._members.get(rank)
+        rest = self.ranks - {rank}
+        if member is None or not rest or not all(one.is_ready for one in self._members.values()):
+            self._fail(rank, why)
+            return
+        self._generation += 1
+        self.ranks, self.lost[rank] = rest, why
+        self._calls.clear()
+        del self._members[rank]
+        self._send(member, _failure(rank, why))
+        message = {"kind": "shrink", "generation": self._generation, "ranks": sorted(rest)}
+        for other in self._members.values():
+            other.calls, other.waits_in, other.is_at_end = 0, "", False
+            self._send(other, {**message, "rank": rank, "why": why})
+        self._note_leaving()
 
     def _fail(self, rank: int, why: str) -> None:
         if self.failure is not None:
@@ -215,8 +264,7 @@ class Hub:
             self._on_failure(rank, why)
 
     def _tell_failure(self, member: Member) -> None:
-        rank, why = self.failure or (0, "")
-        self._send(member, {"kind": "failure", "rank": rank, "why": why})
+        self._send(member, _failure(*(self.failure or (0, ""))))
 
     async def _publish(self, key: str, value: str) -> None:
         async with self._new_text:
@@ -231,6 +279,10 @@ class Hub:
     def _send(self, member: Member, message: Message) -> None:
         if not member.writer.is_closing():
             member.writer.write(json.dumps(message).encode() + b"\n")
+
+
+def _failure(rank: int, why: str) -> Message:
+    return {"kind": "failure", "rank": rank, "why": why}
 
 
 def start_process(size: int, port: int = 0) -> int:

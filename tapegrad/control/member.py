@@ -32,6 +32,10 @@ CONNECTING = 60.0
 Address = tuple[str, int]
 
 
+class ProcessLostError(AbortedError):
+    """Another process was lost in an elastic world, in which the others can go on."""
+
+
 class Control:
     """The connection of this process to the hub; implements `Peers`."""
 
@@ -41,6 +45,12 @@ class Control:
         self._socket = connect(address)
         self._sending = threading.Lock()
         self._failure: str | None = None
+        self.loss = ""
+        """Why the last process was lost."""
+        self._generation = self._newest = 0
+        """The generation of the world that the program is in, and that of the hub."""
+        self.ranks: tuple[int, ...] = ()
+        """The first ranks of the processes of the newest generation."""
         self._is_told = threading.Event()
         self._has_left = False
         self._may_go = threading.Event()
@@ -72,20 +82,38 @@ class Control:
         self._waits_in = ""
 
     def publish(self, key: str, value: str) -> None:
-        self._send({"kind": "publish", "key": key, "value": value})
+        self._send({"kind": "publish", "key": f"{self._generation} {key}", "value": value})
 
     def look_up(self, key: str) -> str:
+        generation = self._generation
+        key = f"{generation} {key}"
         self._send({"kind": "look_up", "key": key})
         with self._new_text:
             while key not in self._texts:
                 self._new_text.wait(0.1)
-                self._raise_failure()
+                self._raise_failure(generation)
         return self._texts[key]
+
+    def say_ready(self) -> None:
+        """Say that this process can go on without others that are lost."""
+        self._send({"kind": "ready"})
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether a process was lost that the program still counts on."""
+        return self._newest != self._generation
+
+    def go_on(self) -> tuple[int, ...]:
+        """Enter the newest generation, and return the first ranks of its processes."""
+        with self._sending:  # so that no message has calls of one and the number of the other
+            self._generation, ranks = self._newest, self.ranks
+            self._calls, self._number, self._waits_in = [], 0, ""
+        return ranks
 
     def wait_for_end(self) -> None:
         """Wait until all processes have reached the end of their program."""
         self._send_calls()
-        self._send({"kind": "end"})
+        self._send({"kind": "end", "generation": self._generation})
         while not self._may_go.wait(0.1):
             self._raise_failure()
 
@@ -106,9 +134,11 @@ class Control:
     def has_failed(self) -> bool:
         return self._failure is not None
 
-    def _raise_failure(self) -> None:
+    def _raise_failure(self, generation: int | None = None) -> None:
         if self._failure is not None:
             raise AbortedError(self._failure)
+        if self._newest != (self._generation if generation is None else generation):
+            raise ProcessLostError(self.loss)
 
     def _report(
         self, kind: type[BaseException], error: BaseException, tb: TracebackType | None
@@ -127,12 +157,15 @@ class Control:
             waited = time.monotonic() - self._began
             if self._waits_in and waited > self._timeout and not self._is_overdue:
                 self._is_overdue = True
-                self._send({"kind": "overdue", "seconds": waited})
+                generation = self._generation
+                self._send({"kind": "overdue", "seconds": waited, "generation": generation})
             time.sleep(min(INTERVAL, self._timeout / 4))
 
     def _send_calls(self) -> None:
-        calls, self._calls = self._calls, []
-        self._send({"kind": "beat", "calls": calls, "waits_in": self._waits_in})
+        with self._sending:
+            calls, self._calls = self._calls, []
+            message = {"calls": calls, "waits_in": self._waits_in, "generation": self._generation}
+        self._send({"kind": "beat", **message})
 
     def _listen(self) -> None:
         self._socket.settimeout(SILENCE)
@@ -151,6 +184,10 @@ class Control:
             self._is_told.set()
             if message["rank"] != self._rank or self._failure is None:
                 self._fail(f"Rank {message['rank']} has failed. {message['why']}")
+        elif kind == "shrink":
+            self.ranks = tuple(message["ranks"])
+            self.loss = f"Rank {message['rank']} is lost. {message['why'].strip()}"
+            self._newest = message["generation"]
         elif kind == "go":
             self._may_go.set()
         elif kind == "text":

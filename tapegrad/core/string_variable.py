@@ -50,7 +50,9 @@ class StringVariable(StringTensor):
         """Return the current value as a tensor."""
         return StringTensor(self.array)
 
-    def assign(self, value: Any, use_locking: bool = False, read_value: bool = True) -> Any:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Replace the value by another one of the same shape; return the variable."""
         new = text_array(value)
         if new.shape != self.array.shape:

@@ -24,6 +24,8 @@ class _State:
 
 
 _state = _State(World())
+_former: list[_State] = []
+"""Worlds that have lost processes: libraries may still write to the buffers of their calls."""
 
 
 def current_world() -> World:
@@ -38,6 +40,8 @@ def current_world() -> World:
 def enter_world(world: World) -> None:
     """Let collective calls reach the processes of `world`."""
     global _state
+    if world.members is not None:
+        _former.append(_state)
     _state = _State(world)
 
 

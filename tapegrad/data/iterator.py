@@ -67,6 +67,11 @@ class DatasetIterator(ElementSource):
             plans_with_memory(self._plan, self._before)
             self.close()
 
+    @property
+    def element_spec(self) -> Any:
+        """The TensorSpecs that elements match; None is a length that may vary."""
+        return self._plan.spec()
+
     def __iter__(self) -> DatasetIterator:
         return self
 

@@ -21,6 +21,7 @@ from tapegrad.distribute.communication import (
     RunOptions,
 )
 from tapegrad.distribute.compressed_gradients import compress_gradients
+from tapegrad.distribute.elastic import run_elastic
 from tapegrad.distribute.fixed_order import same_bits, sum_over_shards
 from tapegrad.distribute.fully_sharded import fully_shard, whole_weights
 from tapegrad.distribute.process_group import barrier, init, local_rank, rank, size
@@ -58,7 +59,7 @@ __all__ = [
     "compress_gradients", "experimental", "fully_shard",
     "get_replica_context", "get_strategy", "has_strategy",
     "in_cross_replica_context", "init", "local_rank", "rank", "recv", "reduce_scatter",
-    "same_bits", "send",
+    "run_elastic", "same_bits", "send",
     "shard_states", "size", "sum_over_shards", "whole_weights",
 ]  # fmt: skip
 

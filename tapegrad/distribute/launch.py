@@ -23,6 +23,9 @@ from tapegrad.distribute.environment import HUB
 PATIENCE = 4.0
 """Seconds that the other processes have to end by themselves after a failure."""
 
+NOTICING = 1.0
+"""Seconds after which the hub knows that a process has ended and that the others go on."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the command and return its exit status."""
@@ -103,9 +106,14 @@ def _copy(source: IO[bytes], target: IO[str], prefix: str) -> None:
 def _wait(processes: Sequence[subprocess.Popen[bytes]], hub: Hub) -> int:
     """Wait until all processes have ended, or one has failed and the others had time to end."""
     status, until = 0, float("inf")
+    ended: dict[int, float] = {}
+    told: set[int] = set()
     while time.monotonic() < until:
         codes = [process.poll() for process in processes]
-        failed = [rank for rank, code in enumerate(codes) if code]
+        failed = _failures(codes, ended, hub)
+        for rank in {*hub.lost} - told:
+            told.add(rank)
+            _say(rank, codes[rank], hub.lost[rank])
         if not status and (failed or hub.failure is not None):
             rank = failed[0] if hub.failure is None else hub.failure[0]
             code = codes[rank]
@@ -113,16 +121,27 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], hub: Hub) -> int:
                 code = codes[failed[0]]
             status = 1 if code is None or code < 0 else code
             until = time.monotonic() + PATIENCE
-            _say(rank, codes[rank], hub)
-        if None not in codes:
+            _say(rank, codes[rank], "" if hub.failure is None else hub.failure[1])
+        if None not in [code for rank, code in enumerate(codes) if rank not in hub.lost]:
             break
         time.sleep(0.02)
     return status
 
 
-def _say(rank: int, code: int | None, hub: Hub) -> None:
+def _failures(codes: Sequence[int | None], ended: dict[int, float], hub: Hub) -> list[int]:
+    """Return the processes that have failed, without those that the others can do without.
+
+    `ended` has the times at which failures were seen first.
+    """
+    now = time.monotonic()
+    failed = [rank for rank, code in enumerate(codes) if code and rank not in hub.lost]
+    if not hub.is_elastic:
+        return failed
+    return [rank for rank in failed if now - ended.setdefault(rank, now) > NOTICING]
+
+
+def _say(rank: int, code: int | None, why: str) -> None:
     """Print which process has failed, and why."""
-    why = "" if hub.failure is None else hub.failure[1]
     if code is not None and code < 0:
         why = f"It was ended by {signal.Signals(-code).name}."
     elif code and not why:

@@ -19,9 +19,6 @@ from tapegrad.ops.shape.joining import concat
 from tapegrad.ops.shape.padding import pad
 from tapegrad.program.record.recording import current_recording
 
-_round = itertools.count()
-"""Numbers the comparisons, which all processes make in the same order."""
-
 
 class Mirrored:
     """The variables of a strategy, which are the same on all replicas."""
@@ -61,7 +58,7 @@ def self_and_others(text: str) -> list[str]:
     """Return the texts of all processes, through the control channel."""
     world = current_world()
     peers: Peers = world.peers  # type: ignore[assignment]  # worlds of several have it
-    number = next(_round)
+    number = next(world.rounds)
     peers.publish(f"text {number} of {world.rank}", text)
     return [peers.look_up(f"text {number} of {rank}") for rank in range(world.size)]
 

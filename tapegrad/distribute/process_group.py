@@ -20,13 +20,14 @@ TIMEOUT = 600.0
 """Seconds that a process waits in a collective call before it asks who is late."""
 
 
-def init(timeout: float | None = None) -> None:
+def init(timeout: float | None = None, elastic: bool = False) -> None:
     """Join the other processes of this program; without a launcher, this process is alone.
 
     The ranks come from `tapegrad run`, torchrun, mpiexec, srun or TF_CONFIG. A process on a machine
     with several GPUs gets the one of its local rank. `timeout` are the seconds for which it waits
     in a collective call before the program ends with the names of the processes that are late.
-    Further calls do nothing.
+    With `elastic`, the other processes go on if one fails: see `run_elastic`. Further calls do
+    nothing.
 
     >>> init()
     >>> rank(), size()
@@ -35,11 +36,11 @@ def init(timeout: float | None = None) -> None:
     seconds = float(os.environ.get("TAPEGRAD_TIMEOUT", TIMEOUT)) if timeout is None else timeout
     if not seconds > 0:
         raise ArgumentError(f"timeout must be a positive number of seconds. Got {timeout!r}.")
-    if current_world().size > 1:
+    if current_world().peers is not None:
         return
     place = find_place(os.environ)
     if place.size > 1:
-        _join(place, seconds)
+        _join(place, seconds, bool(elastic))
 
 
 def rank() -> int:
@@ -83,7 +84,7 @@ def _wait(values: Sequence[Any]) -> None:
     communicator_of(np.ndarray).barrier()
 
 
-def _join(place: Place, timeout: float) -> None:
+def _join(place: Place, timeout: float, is_elastic: bool) -> None:
     # A process that is alone needs no control channel.
     from tapegrad.control.hub import start_process  # imports asyncio
     from tapegrad.control.member import Control, connect  # likewise
@@ -99,9 +100,13 @@ def _join(place: Place, timeout: float) -> None:
             PMI_FD=str(connection), PMI_RANK=str(place.rank), PMI_SIZE=str(place.size)
         )
     control = Control(address, place.rank, timeout)
-    enter_world(World(place.rank, place.size, place.local_rank, place.local_size, control))
+    own = place.rank, place.size, place.local_rank, place.local_size
+    enter_world(World(*own, control, is_elastic))
     _choose_device(place)
     atexit.register(_leave, control)
+    if is_elastic:
+        barrier()  # libraries can connect only while all processes are there
+        control.say_ready()
 
 
 def _announced(place: Place, port: int | None) -> Address:
@@ -128,10 +133,14 @@ def _choose_device(place: Place) -> None:
 
 def _leave(control: Any) -> None:
     """End communication at the exit of the process, which waits for the others."""
+    from tapegrad.control.member import ProcessLostError  # imports asyncio
+
     if not control.has_failed:
         try:
             control.wait_for_end()
             close_communicators()
+        except ProcessLostError:
+            pass  # the others end alike
         except AbortedError as error:
             sys.stderr.write(f"tapegrad: {error}\n")
     control.leave()

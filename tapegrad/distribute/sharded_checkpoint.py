@@ -8,7 +8,6 @@ whether a model is sharded, may differ from those of the save.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import shutil
@@ -31,9 +30,6 @@ from tapegrad.ops.collective.sharded_weights import ShardedWeight, sharded_weigh
 from tapegrad.ops.random.generator import get_global_generator
 
 MANIFEST = "manifest.json"
-
-_round = itertools.count()
-"""Numbers the saves, which all processes make in the same order."""
 
 
 class ShardedCheckpoint:
@@ -79,7 +75,7 @@ class ShardedCheckpoint:
             if is_writer:
                 mine[name] = np.array(variable.numpy(), copy=True)
                 records[name] = _record(weight)
-        arguments = (number, mine, records, next(_round))
+        arguments = (number, mine, records, next(world.rounds))
         self._thread = threading.Thread(target=self._write, args=arguments, name="tapegrad-save")
         self._thread.start()
 

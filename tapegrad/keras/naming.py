@@ -56,6 +56,30 @@ def name_scope(name: str, **kwargs: Any) -> Iterator[str]:
     yield checked_name(name)
 
 
+def used_names() -> Counter[str]:
+    """Return how often each automatic name has been given.
+
+    >>> clear_session()
+    >>> name = automatic_name("Dense")
+    >>> used_names()
+    Counter({'dense': 1})
+    """
+    return Counter(_used)
+
+
+def reset_names(used: Counter[str]) -> None:
+    """Give automatic names as if those after an earlier `used_names()` had not been given.
+
+    >>> before = used_names()
+    >>> first = automatic_name("Dense")
+    >>> reset_names(before)
+    >>> automatic_name("Dense") == first
+    True
+    """
+    _used.clear()
+    _used.update(used)
+
+
 def clear_session() -> None:
     """Reset the automatic names.
 

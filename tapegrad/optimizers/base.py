@@ -68,6 +68,8 @@ class Optimizer(Observed):
     _needed = "update()"
     _replicas = 1
     """How many replicas the strategy had in whose scope the optimizer was made."""
+    _is_joint = False
+    """Whether gradients of all processes are combined without a strategy, too."""
     by_element = True
     """Whether the step of an element reads no other element, so that parts may be updated."""
     unobserved = frozenset({"_plan", "_slots", "_known", "_averages"})
@@ -226,11 +228,11 @@ class Optimizer(Observed):
             if missing:
                 warn_outside(f"Gradients do not exist for variables {missing}")
             if pairs:
-                if not skip_gradients_aggregation and max(self._replicas, replicas_in_sync()) > 1:
-                    pairs = summed_pairs(pairs)
-                if any_sharded():
-                    pairs = clipped_together(self, pairs)
-                self._apply(pairs)
+                has_others = self._is_joint or max(self._replicas, replicas_in_sync()) > 1
+                if has_others and not skip_gradients_aggregation:
+                    self._apply_together(pairs)
+                else:
+                    self._apply(pairs)
         return self.iterations
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
@@ -271,7 +273,19 @@ class Optimizer(Observed):
         gradients = tape.gradient(loss, variables)
         return self.apply_gradients(list(zip(gradients, variables)))
 
+    def _apply_together(self, pairs: list[tuple[Any, Variable]]) -> None:
+        """Make a step with the gradients of all replicas."""
+        self._apply(self._combined(pairs))
+
+    def _combined(
+        self, pairs: list[tuple[Any, Variable]], when: Any = None
+    ) -> list[tuple[Any, Variable]]:
+        """Return the pairs with sums over all replicas, if `when` is true or None."""
+        return summed_pairs(pairs, when)
+
     def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+        if any_sharded():
+            pairs = clipped_together(self, pairs)
         rule = self.group_rule()
         plan = self._plan
         if plan is None or plan.key != key_of(pairs):

@@ -109,14 +109,17 @@ def _cast(gradient: Any, dtype: Any) -> Any:
     return IndexedSlices(cast(gradient.values, dtype), gradient.indices, gradient.dense_shape)
 
 
-def summed_pairs(pairs: Sequence[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
+def summed_pairs(
+    pairs: Sequence[tuple[Any, Variable]], when: Any = None
+) -> list[tuple[Any, Variable]]:
     """Return the pairs with gradients that are added over all processes; they become dense.
 
-    The tape has already added those of sharded weights.
+    The tape has already added those of sharded weights. Nothing is added unless `when`, a boolean
+    tensor, is true.
     """
     found = [*pairs]
     places = [k for k, (_, variable) in enumerate(pairs) if not is_summed(variable)]
-    totals = sum_over_processes([as_operand(pairs[k][0]) for k in places])
+    totals = sum_over_processes([as_operand(pairs[k][0]) for k in places], when)
     for k, total in zip(places, totals):
         found[k] = total, pairs[k][1]
     return found

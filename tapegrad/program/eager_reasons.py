@@ -12,7 +12,7 @@ from tapegrad.program.record.recording import current_recording
 def reason_to_run_eagerly(is_eager: bool) -> str:
     """Return why the Python code runs, "" if a program can: a switch, or an outer recorder."""
     if is_eager:
-        return "it was made with jit_compile=False"
+        return "it was made with jit=False"
     if SETTINGS["eager"]:
         return "run_functions_eagerly(True) was called"
     if current_recording() is not None:

@@ -32,6 +32,7 @@ from tapegrad.program.graph.initial_draws import (
 )
 from tapegrad.program.record.effects import silence
 from tapegrad.program.record.guards import Guards
+from tapegrad.program.record.history import followed
 from tapegrad.program.record.isolation import recorded_by
 from tapegrad.program.record.recording import Recorded, Recording
 from tapegrad.program.result_structure import (
@@ -262,7 +263,7 @@ def record_forward_backward(
             if tracked:
                 tape.watch(tracked)
             args, kwargs = nest.pack_sequence_as(structure, inside)
-            noting = NotesWrites(python_function)
+            noting = NotesWrites(followed(python_function))
             result = noting(*args, **kwargs)
         flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
         outputs = [array for leaf in flat for array in arrays_of(leaf)]

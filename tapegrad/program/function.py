@@ -67,8 +67,10 @@ from tapegrad.program.record.arguments import (
     plain_key,
     take_shared,
     why_uncompiled,
+    with_tensors,
 )
 from tapegrad.program.record.effects import attempt_after, silence, without_effects
+from tapegrad.program.record.history import followed, with_history
 from tapegrad.program.record.methods import Method
 from tapegrad.program.record.recording import current_recording
 from tapegrad.program.record.recording_lock import recording_alone
@@ -254,7 +256,13 @@ class Function(Explained):
 
     def _run_eagerly(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
         self._history.note_eager(reason)
-        return run_python(reason, self._element_loops, self.python_function, args, kwargs)
+        return self._run_python(reason, args, kwargs)
+
+    def _run_python(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
+        if not self._eager and not SETTINGS["eager"]:
+            args, kwargs = with_tensors(args, kwargs)
+        function = followed(self.python_function)
+        return run_python(reason, self._element_loops, function, args, kwargs)
 
     def _call_under_tapes(self, key: Any, leaves: list[Any], args: Args, kwargs: Kwargs) -> Any:
         """Call under active tapes, which record it as one operation."""
@@ -493,9 +501,9 @@ class Function(Explained):
 
     def _converted(self, record: Callable[[], Any]) -> Any:
         """Record a call, with its control flow converted if it decides by values of tensors."""
-        if not self._autograph:
-            return record()
-        return recorded_with_conversions(record, self.python_function)
+        if self._autograph:
+            return recorded_with_conversions(record, self.python_function)
+        return with_history(record)
 
     def _recorded_call(self, leaves: list[Any], args: Args, kwargs: Kwargs) -> RecordedCall:
         call = functools.partial(RecordedCall, self.python_function, leaves, args, kwargs)
@@ -504,10 +512,9 @@ class Function(Explained):
     def _run_unconverted(self, key: Any, error: RunEagerly, args: Args, kwargs: Kwargs) -> Any:
         """Run a call whose control flow cannot be recorded, and later calls like it."""
         self._eager_keys.add(key, error.reason)  # so that recursive calls run eagerly, too
-        call = (error.reason, self._element_loops, self.python_function, args, kwargs)
         try:
             with attempt_after(error.effects):
-                result = run_python(*call)
+                result = self._run_python(error.reason, args, kwargs)
         except BaseException:
             self._eager_keys.pop(key, None)
             raise

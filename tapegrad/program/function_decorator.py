@@ -34,12 +34,12 @@ def function(
     One program serves all sizes: two or three recordings that differ in the lengths of axes only
     suffice for all lengths, unless the Python code depends on them, e.g. by `range(len(x))`.
 
-    `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`,
-    or TensorFlow's `jit_compile=False`, the Python code runs on each call. If the intermediate
-    values need more bytes than `memory_budget`, elementwise values and rounds of loops are computed
-    again instead of stored. A long program is compiled in the background and runs unfused
-    meanwhile; with `wait=True` its first call waits for the compiled form. The other options are
-    accepted for compatibility with TensorFlow and have no effect.
+    `input_signature` has one `TensorSpec` per argument, which calls must match. With `jit=False`
+    the Python code runs on each call. If the intermediate values need more bytes than
+    `memory_budget`, elementwise values and rounds of loops are computed again instead of stored. A
+    long program is compiled in the background and runs unfused meanwhile; with `wait=True` its
+    first call waits for the compiled form. The other options are accepted for compatibility with
+    TensorFlow and have no effect, `jit_compile` among them: in TensorFlow it chooses a compiler.
 
     >>> import tapegrad
     >>> @function
@@ -48,14 +48,13 @@ def function(
     >>> float(square(tapegrad.constant(3.0)))
     9.0
     """
-    jit_compile = jit_compile if jit is None else jit
     check_budget(memory_budget)
     if func is None:
         return functools.partial(
             function,
             input_signature=input_signature,
-            jit_compile=jit_compile,
             autograph=autograph,
+            jit=jit,
             memory_budget=memory_budget,
             wait=wait,
         )
@@ -64,5 +63,4 @@ def function(
             f"function() decorates a function. Got {type(func).__name__}. Put @classmethod and "
             "@property above @function."
         )
-    is_eager = jit_compile is False
-    return Function(func, is_eager, input_signature, memory_budget, wait, bool(autograph))
+    return Function(func, jit is False, input_signature, memory_budget, wait, bool(autograph))

@@ -26,6 +26,15 @@ def executing_eagerly() -> bool:
     return current_recording() is None
 
 
+def inside_function() -> bool:
+    """Return whether the code runs in a function that is being recorded.
+
+    >>> inside_function()
+    False
+    """
+    return current_recording() is not None
+
+
 class name_scope(ContextDecorator):  # noqa: N801  # TensorFlow's name
     """Enter a scope of names; the block gets the whole name, with the scopes around it.
 

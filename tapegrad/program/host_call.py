@@ -161,7 +161,7 @@ class _PythonCall:
         if has_text and count < len(inputs):
             raise RecordingError(
                 f"{self._step} inside a recorded function takes and returns numbers. Got text "
-                "beside numbers; call it outside, or use function(jit_compile=False)."
+                "beside numbers; call it outside, or use function(jit=False)."
             )
         return has_text
 
@@ -210,7 +210,7 @@ class _PythonCall:
             raise RecordingError(
                 f"The function of {self._step} returned shapes {shapes}, and {self._shapes} when "
                 "the function around it was recorded. Results must keep their shapes there; or run "
-                "the function eagerly with function(jit_compile=False)."
+                "the function eagerly with function(jit=False)."
             )
         return arrays or (given[0],)  # a step needs a result
 

@@ -27,6 +27,7 @@ from tapegrad.program.graph.initial_draws import (
 )
 from tapegrad.program.record.arguments import Args, Kwargs
 from tapegrad.program.record.guards import Guards
+from tapegrad.program.record.history import followed
 from tapegrad.program.result_structure import Entry, arrays_of, plain_leaf, rebuilt, without_arrays
 from tapegrad.program.unfused import pruned
 
@@ -63,7 +64,7 @@ class RecordedCall:
         """From which recordings it was made, "" if it was recorded."""
         with recording_call(leaves) as (recording, inside):
             new_args, new_kwargs = nest.pack_sequence_as((args, kwargs), inside)
-            result = NotesWrites(python_function)(*new_args, **new_kwargs)
+            result = NotesWrites(followed(python_function))(*new_args, **new_kwargs)
             flat = [plain_leaf(leaf) for leaf in nest.flatten(result)]
             outputs = [array for leaf in flat for array in arrays_of(leaf)]
         read, written = recording.finish()

@@ -139,31 +139,34 @@ def check_loops(part: LoopCompiler, on_device: Placed) -> None:
     if part.joins:
         _check_joined_loops(part, on_device)
     if part.takes_stages(3, 4):
-        _check_stages(part, on_device)
+        _check_stages(part, on_device, _A, 1)
+    if part.takes_stages(32, 3, 32):
+        _check_stages(part, on_device, np.linspace(-3, 3, 96).reshape(3, 32), 0)
     if {"gather_rows", "take"} & {*part.windows}:
         _check_gathers(part, on_device)
     if part.adds_rows(_F8, 5, 3):
         _check_row_sums(part, on_device)
 
 
-def _check_stages(part: LoopCompiler, on_device: Placed) -> None:
+def _check_stages(part: LoopCompiler, on_device: Placed, given: Any, axis: int) -> None:
     """A softmax and the logarithm of its denominator, which is stored once per row."""
     a, largest, total = (array_input(place, _F8) for place in range(3))
     shifted = EXPRESSIONS.xp.exp(a - largest)
+    rows = (given.shape[1 - axis],)
     stages = (
-        LoopOutput(a, (3,), "maximum", (1,)),
-        LoopOutput(shifted, (3,), "add", (1,)),
+        LoopOutput(a, rows, "maximum", (axis,)),
+        LoopOutput(shifted, rows, "add", (axis,)),
     )
     outputs = (
-        LoopOutput(shifted / total, (3, 4)),
-        LoopOutput(EXPRESSIONS.xp.log(total), (3,), axes=(1,)),
+        LoopOutput(shifted / total, given.shape),
+        LoopOutput(EXPRESSIONS.xp.log(total), rows, axes=(axis,)),
     )
-    loop = Loop((3, 4), (LoopInput((3, 4), (3, 4), _F8),), outputs, stages)
+    loop = Loop(given.shape, (LoopInput(given.shape, given.shape, _F8),), outputs, stages)
     (run,) = part.compile([loop])
     assert run is not None, "A loop with stages over float64 arrays must compile."
-    terms = np.exp(_A - _A.max(1, keepdims=True))
-    expected = [terms / terms.sum(1, keepdims=True), np.log(terms.sum(1))]
-    _same_results(run([on_device(_A)], [None] * 2), expected, on_device, "a loop with stages")
+    terms = np.exp(given - given.max(axis, keepdims=True))
+    expected = [terms / terms.sum(axis, keepdims=True), np.log(terms.sum(axis))]
+    _same_results(run([on_device(given)], [None] * 2), expected, on_device, "a loop with stages")
 
 
 _INDEX = np.array([2, 0, -1, 2, 3])

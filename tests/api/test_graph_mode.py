@@ -16,10 +16,12 @@ def test_code_is_eager_except_while_a_function_is_recorded():
     @tf.function
     def step(x):
         found.append(tf.executing_eagerly())
+        assert tf.inside_function() != tf.executing_eagerly()
         return x + 1.0
 
     step(tf.constant(1.0))
     found.append(tf.executing_eagerly())
+    assert not tf.inside_function()
     tf.config.run_functions_eagerly(True)
     try:
         step(tf.constant(1.0))

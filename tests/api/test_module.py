@@ -114,3 +114,35 @@ def test_a_deep_copy_has_variables_of_its_own():
 
 def test_repr_counts_the_variables():
     assert repr(Dense(1, 1)) == "<Dense 'dense': 2 variables>"
+
+
+def test_subclasses_collect_their_own_kinds_of_values():
+    class Parameter(tf.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.raw = tf.Variable(value)
+
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.second = {"b": Parameter(2.0), "a": [3.0]}
+            self.first = Parameter(1.0)
+            self.twice = self.first
+            self.cache = Parameter(9.0)
+
+        _TF_MODULE_IGNORED_PROPERTIES = tf.Module._TF_MODULE_IGNORED_PROPERTIES.union({"cache"})
+
+    model = Model()
+    parameters = [*model._flatten(predicate=lambda value: isinstance(value, Parameter))]
+    paths = [
+        path
+        for path, value in model._flatten(
+            predicate=lambda value: isinstance(value, tf.Variable), with_path=True
+        )
+    ]
+    shallow = [*model._flatten(recursive=False, predicate=lambda value: isinstance(value, float))]
+
+    assert parameters == [model.first, model.second["b"]]
+    assert paths == [("first", "raw"), ("second", "b", "raw"), ("twice", "raw")]
+    assert shallow == [3.0]
+    assert [variable.numpy() for variable in model.variables] == [1.0, 2.0]

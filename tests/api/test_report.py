@@ -153,7 +153,7 @@ def test_errors_and_eager_calls_of_functions_pass_through(tmp_path):
     def failing(x):
         raise ValueError("of the user")
 
-    @tf.function(jit_compile=False)
+    @tf.function(jit=False)
     def eager(x):
         return x * 2.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.distribute.processes import needs_mpi, run
@@ -31,3 +33,25 @@ def test_a_rank_that_fails_is_named_and_the_others_end(way: str) -> None:
     assert WAYS[way] in noticed[0]
     seconds = float(noticed[0].partition("after ")[2].partition(" s")[0])
     assert seconds < 10
+
+
+# How processes of an elastic world of three are lost, and what is said of the last one.
+LOSSES = {
+    ("kill",): "Rank 2 is lost. It has ended without an error message, as if killed",
+    ("stop",): "Rank 2 is lost. It has been silent for 7 s",
+    ("loop",): "Rank 2 is lost. Rank 0 has waited 3 s for rank 2 in all_gather",
+    ("error", "kill"): "Rank 0 is lost. It has ended without an error message, as if killed",
+}
+
+
+@needs_mpi
+@pytest.mark.parametrize("ways", LOSSES if LONG else [[*LOSSES][SEED % len(LOSSES)]])
+def test_the_others_go_on_in_an_elastic_world(ways: tuple[str, ...], tmp_path: Path) -> None:
+    done = run("elastic.py", 3, str(tmp_path), *ways)
+
+    assert done.status == 0, done.err
+    printed = sorted(line.partition("] ")[2] for line in done.out.splitlines())
+    left = 3 - len(ways)
+    assert printed == [f"done {rank} of {left}" for rank in range(left)]
+    assert LOSSES[ways] in done.err
+    assert f"tapegrad: {left} processes go on." in done.err

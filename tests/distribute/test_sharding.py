@@ -27,7 +27,8 @@ def test_sharded_training_is_that_of_one_process(program: str, count: int) -> No
     lines = sorted(done.out.splitlines())
     assert [line for line in lines if "done" in line] == [f"[{r}] done {r}" for r in range(count)]
     peaks = [float(peak) for peak in re.findall(r"peak (\S+)", done.out)]
-    assert len(peaks) == (count if program == "memory.py" else 0)
+    # An eager step and a recorded one.
+    assert len(peaks) == (2 * count if program == "memory.py" else 0)
     assert max(peaks, default=0.0) <= 1.1 / count  # of the memory of one process
 
 

@@ -32,8 +32,9 @@ def test_replicas_train_as_one_does(
     assert done.status == 1
     assert "rank 0 is kernel:0 float32[4, 3], that of rank 1 is kernel:0 float32[4, 4]" in done.err
     printed = [line.partition("] ")[2] for line in done.out.splitlines()]
-    # So does a program for Horovod, which checks its results itself.
+    # Programs that accumulate gradients and use Horovod's API check their results themselves.
     assert {f"done {rank}" for rank in range(count)} <= {*printed}
+    assert {f"accumulated {rank}" for rank in range(count)} <= {*printed}
     found = json.loads(next(line for line in printed if line.startswith("{")))
     # Metrics count a last batch of fewer rows than replicas more than once.
     for name in expected.keys() - ({"history"} if count > 2 else set()):

@@ -32,7 +32,7 @@ def test_a_changed_page_is_noticed_and_written(script: ModuleType, tmp_path: Pat
 def test_every_command_has_a_purpose_and_units(script: ModuleType) -> None:
     commands = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for folder in ("derivatives", "fuzz", "mutation", "oracles", "soak")
+        for folder in ("derivatives", "distribute", "fuzz", "mutation", "oracles", "soak")
         for path in (ROOT / "tests" / folder).glob("*.py")
         if "__main__" in path.read_text(encoding="utf-8")
     }

@@ -25,6 +25,7 @@ PLACES = ("tapegrad.ops", "tapegrad.optimizers")
 LOOPED: dict[str, str] = {
     "added_rows": "a pass of programs makes it, which have no batches any more",
     "nonzero": "how many there are depends on the values",
+    "sum_when": "steps of optimizers make it, which examples of a batch share",
     "unique": "how many there are depends on the values",
     "random_bernoulli": "each seed of a batch starts a stream of its own",
     "random_categorical": "each seed of a batch starts a stream of its own",

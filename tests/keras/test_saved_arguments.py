@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tapegrad as tf
@@ -58,3 +60,38 @@ def test_a_sparse_tensor_is_a_dense_input_of_a_model() -> None:
 
     np.testing.assert_allclose(model(x).numpy(), wanted, rtol=1e-5)
     np.testing.assert_allclose(model.predict(x, verbose=0), wanted, rtol=1e-5)
+
+
+class Neighbours(keras.layers.Layer):
+    """The sum over the neighbours of each node, for a sparse adjacency matrix."""
+
+    def build(self, input_shape: Any) -> None:
+        self.scale = self.add_weight(shape=(input_shape[0][-1],), initializer="ones")
+
+    def call(self, inputs: Any) -> Any:
+        x, adjacency = inputs
+        assert keras.backend.is_sparse(adjacency)
+        assert adjacency.dtype == tf.float32
+        return tf.sparse.sparse_dense_matmul(adjacency, x * self.scale)
+
+
+class Graph(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.neighbours, self.out = Neighbours(), keras.layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        return self.out(self.neighbours(inputs))
+
+
+def test_layers_of_users_get_sparse_tensors() -> None:
+    model, x = Graph(), np.arange(6.0).reshape(3, 2)
+    adjacency = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], [1.0, 1.0, 1.0], [3, 3])
+    adjacency = adjacency.with_values(tf.cast(adjacency.values, tf.float64))
+    summed = np.array([x[1], x[0] + x[2], [0.0, 0.0]])
+
+    y = model([x, adjacency])
+    step = tf.function(lambda x, a: model([x, a]))
+
+    np.testing.assert_allclose(y, summed @ model.out.get_weights()[0], rtol=1e-5)
+    np.testing.assert_allclose(step(x, adjacency), y, rtol=1e-6)

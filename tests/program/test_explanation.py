@@ -94,7 +94,7 @@ def test_tapes() -> None:
 
 def test_eager_calls() -> None:
     f = tf.function(lambda x: x * 2.0)
-    never = tf.function(lambda x: x, jit_compile=False)
+    never = tf.function(lambda x: x, jit=False)
     outer = tf.function(lambda x: f(x) + 1.0)
 
     outer(tf.constant(1.0))
@@ -109,7 +109,7 @@ def test_eager_calls() -> None:
         "it became part of another recording": 1,
         "vmap or a forward mode was active": 1,
     }
-    assert never.explain().eager_calls == {"it was made with jit_compile=False": 2}
+    assert never.explain().eager_calls == {"it was made with jit=False": 2}
     assert f.explain().recordings == ()
 
 
@@ -223,7 +223,7 @@ def test_compile_under_a_tape_records_nothing_there() -> None:
 
 def test_compile_refuses_what_runs_eagerly() -> None:
     with pytest.raises(tf.errors.ArgumentError, match="cannot be compiled: it was made with jit"):
-        tf.function(lambda x: x, jit_compile=False).compile(tf.constant(1.0))
+        tf.function(lambda x: x, jit=False).compile(tf.constant(1.0))
     with pytest.raises(tf.errors.ArgumentTypeError, match="no program for these arguments"):
         tf.function(lambda x: 1).compile({1, 2})
 

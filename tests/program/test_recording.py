@@ -337,8 +337,8 @@ def test_functions_can_run_eagerly_for_debugging() -> None:
         tf.function(note)(tf.constant(1.0))
     finally:
         run_functions_eagerly(False)
-    tf.function(note, jit_compile=False)(tf.constant(2.0))
-    tf.function(jit_compile=False)(note)(tf.constant(3.0))
+    tf.function(note, jit=False)(tf.constant(2.0))
+    tf.function(jit=False)(note)(tf.constant(3.0))
 
     assert seen == [1.0, 2.0, 3.0]
 

@@ -325,7 +325,12 @@ def test_nothing_is_read_back_from_a_device(sample):
             "origin from -1 to 0",
         ),
         (lambda: ndimage.correlate(IMAGE, [1.0, 2.0]), ShapeError, "weights with as many axes"),
-        (lambda: ndimage.sobel(IMAGE, output=IMAGE), ArgumentTypeError, "must be a dtype"),
+        (lambda: ndimage.sobel(IMAGE, output=np.zeros(3)), ShapeError, "the shape of the result"),
+        (
+            lambda: ndimage.sobel(IMAGE * 1j, output=np.zeros(IMAGE.shape)),
+            ArgumentTypeError,
+            "a complex dtype",
+        ),
         (lambda: ndimage.gaussian_filter1d(IMAGE, 1, order=-1), ArgumentError, "integer order"),
         (lambda: ndimage.gaussian_filter1d(IMAGE, 1, radius=-1), ArgumentError, "integer radius"),
         (lambda: ndimage.median_filter(IMAGE), ArgumentError, "size or footprint"),

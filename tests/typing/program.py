@@ -36,7 +36,7 @@ def step(a: tf.Tensor, scale: float = 1.0) -> tf.Tensor:
     return a * scale
 
 
-@tf.function(jit_compile=False)
+@tf.function(jit=False)
 def other_step(a: tf.Tensor) -> tf.Tensor:
     return step(a, scale=2.0)
 

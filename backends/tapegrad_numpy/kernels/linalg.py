@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ def lu_pivots(x: Any, *, dtype: str) -> tuple[Any, Any]:
     """Return the row order of partial pivoting and its permutation matrix."""
     work = np.array(x, order="C")  # so that `stack` is a view
     *lead, m, n = work.shape
-    stack = work.reshape(-1, m, n)
+    stack = work.reshape(math.prod(lead), m, n)
     order = np.broadcast_to(np.arange(m), (len(stack), m)).copy()
     each = np.arange(len(stack))
     for k in range(min(m, n)):
@@ -58,11 +59,39 @@ def lu_pivots(x: Any, *, dtype: str) -> tuple[Any, Any]:
     return order.reshape(*lead, m).astype(dtype), swap
 
 
+def row_swaps(order: Any, *, count: int) -> Any:
+    """Return the swaps that make this order of 0, 1, 2, ...: entry k goes with entry swaps[k]."""
+    *lead, m = order.shape
+    wanted = order.reshape(math.prod(lead), m)
+    now = np.broadcast_to(np.arange(m), wanted.shape).copy()
+    place = now.copy()  # the entry of `now` that holds a number
+    swaps = np.empty((len(wanted), count), order.dtype)
+    each = np.arange(len(wanted))
+    for k in range(count):
+        other, here = place[each, wanted[:, k]], now[:, k].copy()
+        now[each, other], place[each, here] = here, other
+        now[:, k] = wanted[:, k]
+        swaps[:, k] = other
+    return swaps.reshape(*lead, count)
+
+
+def swapped_rows(swaps: Any, *, length: int) -> Any:
+    """Return the order of `length` entries after the swaps."""
+    *lead, count = swaps.shape
+    others = swaps.reshape(math.prod(lead), count)
+    now = np.broadcast_to(np.arange(length, dtype=swaps.dtype), (len(others), length)).copy()
+    each = np.arange(len(others))
+    for k in range(count):
+        other = others[:, k]
+        now[each, other], now[:, k] = now[:, k].copy(), now[each, other]
+    return now.reshape(*lead, length)
+
+
 def lu_unpivoted(x: Any) -> Any:
     """Return L and U of square matrices in one matrix, without pivoting."""
     work = np.array(x, order="C")  # so that `stack` is a view
-    n = work.shape[-1]
-    stack = work.reshape(-1, n, n)
+    *lead, n, _ = work.shape
+    stack = work.reshape(math.prod(lead), n, n)
     for k in range(n):
         _eliminate(stack, k)
     return work
@@ -196,4 +225,15 @@ def _log_by_roots(x: Any, root: Callable[[Any], Any]) -> Any:
     return log_near_identity(x) * 2.0**roots
 
 
-KERNELS = by_name(triangular_solve, lu_pivots, lu_unpivoted, eig, eigvals, expm, sqrtm, logm)
+KERNELS = by_name(
+    triangular_solve,
+    lu_pivots,
+    lu_unpivoted,
+    row_swaps,
+    swapped_rows,
+    eig,
+    eigvals,
+    expm,
+    sqrtm,
+    logm,
+)

@@ -16,8 +16,9 @@ def schur(x: Any) -> tuple[Any, Any]:
     # In C order, so that the matrices of a batch are views.
     t, z = np.array(x, order="C"), np.empty(x.shape, x.dtype)
     n = x.shape[-1]
+    count = math.prod(x.shape[:-2])
     decompose = _complex_schur if x.dtype.kind == "c" else _real_schur
-    for h, q in zip(t.reshape(-1, n, n), z.reshape(-1, n, n), strict=True):
+    for h, q in zip(t.reshape(count, n, n), z.reshape(count, n, n), strict=True):
         q[...] = np.eye(n, dtype=x.dtype)
         if not np.isfinite(h).all() or not decompose(h, q):
             h[...] = q[...] = np.nan

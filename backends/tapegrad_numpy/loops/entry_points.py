@@ -19,6 +19,12 @@ from tapegrad_numpy.loops.recycling import recycled
 _ROWS_FOR_THREADS = 16
 """The number of rows from which there is enough work for the threads of most machines."""
 
+_FEWEST_NEIGHBOURS, _LONGEST_APART = 16, 256
+"""The fewest rows that are processed together, and the longest ones, if elements are apart.
+
+Of longer rows fewer than 32 fit on the stack with the values that are kept between passes.
+"""
+
 _BYTES_PER_OPERATION = 2
 """Bytes that are read or written while a vector computes one operation of an element.
 
@@ -63,9 +69,11 @@ class CLoopCompiler:
         """Return whether a loop with stages is at least as fast as separate loops.
 
         Each row is processed by one thread. Separate loops divide a few long rows among threads.
-        Rows are contiguous.
+        Rows whose elements are apart are processed together, with vectors over neighbouring rows.
         """
-        return stride == 1 and (rows >= _ROWS_FOR_THREADS or rows * length < MANY)
+        if stride > 1 and (stride < _FEWEST_NEIGHBOURS or length > _LONGEST_APART):
+            return False
+        return rows >= _ROWS_FOR_THREADS or rows * length < MANY
 
     def recomputes(self, weight: int, nbytes: int) -> bool:
         return weight * _BYTES_PER_OPERATION <= nbytes

@@ -44,7 +44,7 @@ def merge_axes(loop: Loop) -> Space:
     """Merge adjacent axes that are contiguous in all inputs.
 
     A kept axis and a reduced one are not merged. A loop of one element has one axis of length 1.
-    In a loop with stages the last axis is a reduced one, if need be of length 1.
+    A loop with stages has a reduced axis, if need be one of length 1 at the end.
     """
     rank = len(loop.shape)
     count = len(loop.inputs)
@@ -70,7 +70,7 @@ def merge_axes(loop: Loop) -> Space:
             combined.append(is_combined)
             for joined_steps, o in zip(steps, own):
                 joined_steps.append(o[axis])
-    if loop.stages and not (combined and combined[-1]):
+    if loop.stages and not any(combined):
         sizes.append(1)
         members.append(())
         combined.append(True)
@@ -150,7 +150,7 @@ def cut(space: Space, combines: bool, piece: int, may_slice: bool = True, weight
     deep = math.prod(space.sizes[axis] for axis in space.combined_outer)
     by_columns = combines and not space.combined[-1]
     by_rows = combines and space.combined[-1]
-    piece = max(1, min(COLUMNS if by_columns else piece, inner))
+    piece = max(1, min(piece, COLUMNS if by_columns else inner, inner))
     pieces = -(-inner // piece)
     # The parts along the inner axis, and the steps of one reduction.
     parts, steps = (1, deep * pieces) if by_rows else (pieces, deep)

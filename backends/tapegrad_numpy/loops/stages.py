@@ -1,6 +1,7 @@
 """C source of loops with stages: several passes over each row, in one function.
 
-The passes are planned in row_passes.py. Many short rows are in short_rows.py.
+The passes are planned in row_passes.py. Many short rows are in short_rows.py, and rows that do not
+lie along the last axis in column_stages.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from tapegrad.core.trace.expression import UntraceableError, array_input
 from tapegrad.core.trace.loop import Loop, LoopOutput
+from tapegrad_numpy.loops.column_stages import lies_across, write_column_stages
 from tapegrad_numpy.loops.combining import PIECE, Combination, inner_sums
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
 from tapegrad_numpy.loops.element_types import storage, stored
@@ -38,6 +40,10 @@ def write_stages(loop: Loop) -> Kernel:
     if 0 in loop.shape and any(stage.combine in ("maximum", "minimum") for stage in loop.stages):
         raise UntraceableError("The maximum or minimum of no elements is undefined.")
     writer = Writer(loop)
+    if lies_across(writer):
+        text, together = write_column_stages(writer)
+        writer.cut(together)
+        return writer.kernel(text)
     slots, are_short = 0, has_short_rows(writer)
     if are_short:
         text = write_short_rows(writer)

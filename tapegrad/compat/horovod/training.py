@@ -13,6 +13,7 @@ from tapegrad.core.values import nest
 from tapegrad.core.world import current_world
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.collective.replicas import sum_over_processes
+from tapegrad.optimizers.base import Optimizer
 
 
 class DistributedGradientTape:
@@ -56,12 +57,15 @@ class DistributedGradientTape:
         return nest.pack_sequence_as(found, flat)
 
 
-def exchanged(gradients: Sequence[Any], compression: Any, op: str) -> list[Any]:
-    """Return the sums or means of gradients over all processes; None stays None."""
+def exchanged(gradients: Sequence[Any], compression: Any, op: str, when: Any = None) -> list[Any]:
+    """Return the sums or means of gradients over all processes; None stays None.
+
+    With a boolean tensor `when`, nothing travels unless it is true.
+    """
     found = [*gradients]
     places = [place for place, gradient in enumerate(found) if gradient is not None]
     packed = [compression.compress(as_operand(found[place])) for place in places]
-    totals = sum_over_processes([tensor for tensor, _ in packed])
+    totals = sum_over_processes([tensor for tensor, _ in packed], when)
     size = current_world().size
     for place, total, (_, context) in zip(places, totals, packed):
         total = compression.decompress(total, context)
@@ -85,7 +89,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     """Let an optimizer average gradients over all processes before each step, and return it.
 
     The gradients of `backward_passes_per_step` calls are added, or averaged with
-    `average_aggregated_gradients`, before they change the weights. Each call communicates.
+    `average_aggregated_gradients`, before they change the weights. Only the last one communicates.
 
     >>> import tapegrad
     >>> optimizer = DistributedOptimizer(tapegrad.keras.optimizers.SGD(0.5))
@@ -118,14 +122,21 @@ def _accumulate(optimizer: Any, steps: int) -> None:
 def _averaging(kind: Any, compression: Any, op: str, factor: int) -> type:
     """Return the class of an optimizer that exchanges gradients first, and multiplies them."""
 
-    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        pairs = [*grads_and_vars]
-        totals = exchanged([gradient for gradient, _ in pairs], compression, op)
-        if factor > 1:
-            totals = [None if total is None else total * factor for total in totals]
-        together = list(zip(totals, [variable for _, variable in pairs]))
-        return kind.apply_gradients(self, together, *args, **kwargs)
+    def together(gradients: Sequence[Any], when: Any = None) -> list[Any]:
+        totals = exchanged(gradients, compression, op, when)
+        if factor == 1:
+            return totals
+        return [None if total is None else total * factor for total in totals]
 
+    def _combined(self: Any, pairs: list[Any], when: Any = None) -> list[Any]:
+        found = together([gradient for gradient, _ in pairs], when)
+        return list(zip(found, [variable for _, variable in pairs]))
+
+    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        return kind.apply_gradients(self, _combined(self, [*grads_and_vars]), *args, **kwargs)
+
+    if issubclass(kind, Optimizer):
+        return type(kind.__name__, (kind,), {"_is_joint": True, "_combined": _combined})
     return type(kind.__name__, (kind,), {"apply_gradients": apply_gradients})
 
 

@@ -6,8 +6,9 @@ that implements `Communication` makes one communicator per world, such as one on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tapegrad.errors import ArgumentError
@@ -49,6 +50,12 @@ class World:
     """The number of this process among those of its machine, which selects its device."""
     local_size: int = 1
     peers: Peers | None = None
+    is_elastic: bool = False
+    """Whether the other processes go on if some are lost."""
+    members: tuple[int, ...] | None = None
+    """The ranks that the processes had at first, if some have been lost since."""
+    rounds: Iterator[int] = field(default_factory=itertools.count, compare=False)
+    """Numbers of what all processes do in the same order."""
 
 
 class Communicator(Protocol):

@@ -127,7 +127,7 @@ class Loop:
     inputs: tuple[LoopInput, ...]
     outputs: tuple[LoopOutput, ...]
     stages: tuple[LoopOutput, ...] = ()
-    """Reductions that later stages and the outputs read, along the last axes of the space.
+    """Reductions that later stages and the outputs read, along neighbouring axes of the space.
 
     A row is what is reduced to one value. To expressions the finished value of stage k is the input
     at position `len(inputs) + k`. A stage reads earlier stages only. In a loop with stages no

@@ -190,7 +190,9 @@ class Variable(HasArray):
         """Make a new leaf at the next read, because a recorder began to track this variable."""
         self._leaf = None
 
-    def assign(self, value: Any, use_locking: bool = False, read_value: Any = True) -> Any:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: Any = None, read_value: Any = True
+    ) -> Any:
         """Replace the value; return the variable (None with `read_value=False`)."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign")
@@ -202,7 +204,9 @@ class Variable(HasArray):
             self.array = new
         return self._after_assign(True) if read_value else None
 
-    def assign_add(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: Any = True
+    ) -> Any:
         """Add `delta` to the value."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign_add")
@@ -214,7 +218,9 @@ class Variable(HasArray):
             self.array = self.array + change
         return self._after_assign(True) if read_value else None
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, read_value: Any = True) -> Any:
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: Any = True
+    ) -> Any:
         """Subtract `delta` from the value."""
         if read_value is not True and read_value is not False:
             check_flag("read_value", read_value, "assign_sub")

@@ -504,8 +504,12 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
     def _as_input(self, value: Any) -> Any:
         """Convert an array to a tensor, and cast floating values to the compute dtype."""
         if type(value) is not Tensor:
-            if isinstance(value, SparseTensor):
+            if isinstance(value, SparseTensor) and not _has_own_call(self):
                 value = to_dense(value, validate_indices=False)
+            elif isinstance(value, SparseTensor):
+                wanted = self.dtype_policy.compute_dtype
+                is_cast = value.dtype.is_floating and value.dtype.name != wanted
+                return value.with_values(cast(value.values, wanted)) if is_cast else value
             elif _is_array(value):
                 value = to_any_tensor(value)
             if not _is_tensor(value):
@@ -574,6 +578,11 @@ def _wrapped(shapes: Any) -> Any:
 def _common_shape(one: _Shape, other: _Shape) -> Shape:
     """Return the sizes that agree, and None for the others."""
     return tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes))
+
+
+def _has_own_call(layer: Layer) -> bool:
+    """Whether users wrote what a layer computes; the layers of this package need dense tensors."""
+    return not str(layer.call.__module__).startswith("tapegrad.")
 
 
 def _is_array(value: Any) -> bool:

@@ -213,7 +213,7 @@ class Steps(Compiled):
             )
 
 
-_EAGER_FUNCTION = "run the function eagerly with function(jit_compile=False)"
+_EAGER_FUNCTION = "run the function eagerly with function(jit=False)"
 _EAGER_MODEL = "run the model eagerly with model.compile(..., run_eagerly=True)"
 
 

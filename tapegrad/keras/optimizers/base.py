@@ -7,7 +7,7 @@ overwrite the variables to `tapegrad.optimizers`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -189,14 +189,28 @@ class Optimizer(OwnSteps, Configured):
         gradients = tape.gradient(loss, variables, output_gradients=weight)
         return self.apply_gradients(list(zip(gradients, variables)))
 
-    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
-        if self.loss_scale_factor is not None:
-            factor = float(self.loss_scale_factor)
-            pairs = [(divided(gradient, factor), variable) for gradient, variable in pairs]
-        if self.gradient_accumulation_steps:
-            self._accumulate(pairs, self.gradient_accumulation_steps)
+    def _apply_together(self, pairs: list[tuple[Any, Variable]]) -> None:
+        """Make a step with the gradients of all replicas.
+
+        Accumulated gradients are combined when a step is due, so that other calls send nothing.
+        """
+        steps = self.gradient_accumulation_steps
+        if steps:
+            self._accumulate(self._unscaled(pairs), steps, self._combined)
         else:
-            self._make_step(pairs)
+            super()._apply_together(pairs)
+
+    def _apply(self, pairs: list[tuple[Any, Variable]]) -> None:
+        if self.gradient_accumulation_steps:
+            self._accumulate(self._unscaled(pairs), self.gradient_accumulation_steps)
+        else:
+            self._make_step(self._unscaled(pairs))
+
+    def _unscaled(self, pairs: list[tuple[Any, Variable]]) -> list[tuple[Any, Variable]]:
+        if self.loss_scale_factor is None:
+            return pairs
+        factor = float(self.loss_scale_factor)
+        return [(divided(gradient, factor), variable) for gradient, variable in pairs]
 
     def _make_step(self, pairs: list[tuple[Any, Variable]]) -> None:
         variables = [variable for _, variable in pairs]
@@ -217,21 +231,31 @@ class Optimizer(OwnSteps, Configured):
             is_due = equal(self.iterations.read_value() % self.ema_overwrite_frequency, 0)
             run_where(is_due, variables, partial(self.finalize_variable_values, variables))
 
-    def _accumulate(self, pairs: Pairs, steps: int) -> None:
-        """Accumulate the gradients, and apply their mean at every `steps`-th call."""
+    def _accumulate(
+        self, pairs: Pairs, steps: int, combine: Callable[..., Any] | None = None
+    ) -> None:
+        """Accumulate the gradients, and apply their mean at every `steps`-th call.
+
+        `combine` returns the pairs of all replicas together if its second argument is true.
+        """
         variables = [variable for _, variable in pairs]
         self._prepare(variables)
         sums = [self._sum_of(variable) for variable in variables]
         with updating_alone(), restoring([*variables, *self.variables]):
-            self._accumulate_in(sums, pairs, steps)
+            self._accumulate_in(sums, pairs, steps, combine)
 
-    def _accumulate_in(self, sums: list[Variable], pairs: Pairs, steps: int) -> None:
+    def _accumulate_in(
+        self, sums: list[Variable], pairs: Pairs, steps: int, combine: Callable[..., Any] | None
+    ) -> None:
         variables = [variable for _, variable in pairs]
         is_due = equal((self._calls.read_value() + 1) % steps, 0)
         for total, (gradient, _) in zip(sums, pairs, strict=True):
             dense = gradient.dense() if isinstance(gradient, IndexedSlices) else gradient
             total.assign_add(dense, read_value=False)
-        means = [(total.read_value() / float(steps), v) for total, v in zip(sums, variables)]
+        totals = [(total.read_value(), v) for total, v in zip(sums, variables)]
+        if combine is not None:
+            totals = combine(totals, is_due)
+        means = [(total / float(steps), v) for total, v in totals]
         places = [*variables, *self.variables]
         run_where(is_due, places, partial(self._make_step, means))
         for total in sums:

@@ -21,6 +21,8 @@ from tapegrad.keras.optimizers.conditional import (
 )
 from tapegrad.keras.optimizers.table import OPTIMIZERS, deserialize, serialize
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.functions import all_reduce
+from tapegrad.ops.collective.sharded_weights import is_sharded
 from tapegrad.ops.elementwise.comparison import equal, logical_and
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.optimizers import base
@@ -107,6 +109,8 @@ class LossScaleOptimizer(Optimizer):
 
     def _apply_scaled(self, pairs: list[tuple[Any, Variable]], variables: list[Variable]) -> None:
         finite = are_finite([gradient for gradient, _ in pairs], self.dynamic_scale.device)
+        if any(is_sharded(v) for v in variables):  # each process sees its parts only
+            finite = equal(all_reduce(cast(finite, "float32"), "min"), 1.0)
         scale = self.dynamic_scale.read_value()
         # Zeros instead of gradients that are not finite avoid warnings from the skipped step.
         unscaled = [(zero_unless(finite, divided(g, scale)), v) for g, v in pairs]

@@ -18,7 +18,9 @@ from tapegrad.errors import ArgumentError
 from tapegrad.keras import initializers
 from tapegrad.keras.optimizers.conditional import Pairs, on_device
 from tapegrad.ops.casting.cast import in_dtype
+from tapegrad.ops.collective.sharded_weights import any_sharded
 from tapegrad.optimizers import base
+from tapegrad.optimizers.sharded_pairs import clipped_together
 from tapegrad.optimizers.update_rule import Scalars
 from tapegrad.optimizers.updates import decay_update
 
@@ -129,6 +131,8 @@ class OwnSteps(base.Optimizer):
             self._get_variable_index(variable)
 
     def _make_own_step(self, pairs: Pairs) -> None:
+        if any_sharded():
+            pairs = clipped_together(self, [*pairs])
         gradients = self._clipped([gradient for gradient, _ in pairs])
         rate = to_tensor(self.learning_rate, "float32")
         for gradient, (_, variable) in zip(gradients, pairs):

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tapegrad.core.world import Group, current_world, rank_in, size_of
-from tapegrad.ops.collective.parts import sum_over_replicas_p
+from tapegrad.ops.collective.parts import sum_over_replicas_p, sum_when_p
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.primitives import reshape_p
 
@@ -94,8 +94,10 @@ def own_replica() -> tuple[int, int]:
     return rank_in(_Settings.group), size_of(_Settings.group)
 
 
-def sum_over_processes(tensors: Sequence[Any]) -> list[Any]:
+def sum_over_processes(tensors: Sequence[Any], when: Any = None) -> list[Any]:
     """Return the sums of tensors over all replicas, with few calls: tensors travel in buckets.
+
+    With a boolean tensor `when`, nothing travels unless it is true, and the tensors are returned.
 
     >>> import tapegrad
     >>> [one.tolist() for one in sum_over_processes([tapegrad.constant([1.0, 2.0])])]
@@ -105,6 +107,11 @@ def sum_over_processes(tensors: Sequence[Any]) -> list[Any]:
     if current_world().size == 1 or own_replica()[1] == 1:
         return found
     for places in buckets(tensors):
+        if when is not None:
+            totals = sum_when_p(when, *[tensors[p] for p in places], group=_Settings.group)
+            for place, total in zip(places, totals):
+                found[place] = total
+            continue
         flat = [reshape_p(tensors[p], shape=(math.prod(tensors[p].shape),)) for p in places]
         total = sum_over_replicas_p(concat(flat, 0), group=_Settings.group)
         sizes = [math.prod(one.shape) for one in flat]

@@ -157,7 +157,7 @@ def while_loop(
                 f"A while_loop at {call_site()} has not ended after {MOST_UNROLLED:,} iterations, "
                 "which a recorded function keeps one by one. Check that its condition becomes "
                 "false. If it needs more, let the loop variables be tensors that keep their shapes "
-                "and dtypes, or run the function eagerly with function(jit_compile=False)."
+                "and dtypes, or run the function eagerly with function(jit=False)."
             )
         spend_rounds(1)
         values = _next_values(body, values)
@@ -194,7 +194,7 @@ def _undecided_iterations(
             "being recorded, and its iterations cannot be one recorded body: loop variables must "
             "be tensors that keep their shapes and dtypes. Pass maximum_iterations, at most "
             f"{MOST_ROUNDS}, so that they are recorded one by one. Got {most}. Or run the function "
-            "eagerly with function(jit_compile=False).",
+            "eagerly with function(jit=False).",
             "a while_loop of unknown length changes the shape or dtype of a loop variable",
         )
     return _masked_iterations(cond, body, values, condition, most)

@@ -15,6 +15,7 @@ from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.loops.body_recording import NotOneLoop
 from tapegrad.program.record.decisions import DecisionError, converting, set_final
 from tapegrad.program.record.effects import attempt_after
+from tapegrad.program.record.history import with_history
 
 Made = TypeVar("Made")
 
@@ -70,7 +71,7 @@ def recorded_with_conversions(record: Callable[[], Made], function: Any) -> Made
     adopt(getattr(function, "__func__", function))
     done = Done()
     try:
-        return _recorded(record, done)
+        return with_history(lambda: _recorded(record, done))  # type: ignore[no-any-return]
     except RunEagerly as error:
         error.effects = done.effects
         raise

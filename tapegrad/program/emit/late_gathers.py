@@ -18,7 +18,7 @@ def with_late_gathers(steps: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     held: list[Any] = []
     for step in steps:
-        if _is_gather(step):
+        if is_gather(step):
             held.append(step)
             continue
         count = len(held) if step.effects else _count_needed(held, step)
@@ -34,6 +34,7 @@ def _count_needed(held: Sequence[Any], step: Any) -> int:
     return places[-1] + 1 if places else 0
 
 
-def _is_gather(step: Any) -> bool:
+def is_gather(step: Any) -> bool:
+    """Return whether a step makes whole weights of parts."""
     primitive = getattr(step, "primitive", None)
     return primitive is not None and primitive.name in GATHERS

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.backend.native_sequences import SequenceCompiler
+from tapegrad.program.emit.late_gathers import is_gather
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, to_python
 from tapegrad.program.emit.native_steps import Natives
 from tapegrad.program.emit.placement import GroupArrays
@@ -144,7 +145,8 @@ class _Arrangement:
     def _grouped(self) -> list[int | list[int]]:
         """The steps in order, with groups of native ones.
 
-        A step that needs no result of a group runs before it, so that groups are long.
+        A step that needs no result of a group runs before it, so that groups are long. A gather
+        of whole weights does not, because its result would fill memory while the group runs.
         """
         found: list[int | list[int]] = []
         group: list[int] = []
@@ -169,7 +171,7 @@ class _Arrangement:
                 if any(value.number in self._needed for value in step.results):
                     (after if depends else found).append(position)
             else:
-                if depends or self._overwrites(position):
+                if depends or is_gather(step) or self._overwrites(position):
                     end_group()
                 found.append(position)
         end_group()

@@ -118,7 +118,7 @@ def in_order(calls: Sequence[Any], first: Sequence[int] = ()) -> tuple[Any, ...]
                 raise RecordingError(
                     "The calls of a program depend on each other in a cycle, one of them is "
                     f"{calls[place]}. A pass has merged calls that depend on each other: please "
-                    "report this, and run the function with jit_compile=False until it is fixed."
+                    "report this, and run the function with jit=False until it is fixed."
                 )
             else:
                 begun[place] = True

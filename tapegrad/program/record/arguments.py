@@ -70,6 +70,19 @@ def flatten_call(args: Args, kwargs: Kwargs) -> list[Any]:
     return [leaf if type(leaf) in _KNOWN else _as_tensor(leaf) for leaf in leaves]
 
 
+def with_tensors(args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """Return the arguments with NumPy arrays as tensors, as the code of a program gets them."""
+    leaves = nest.flatten((args, kwargs))
+    hosts = [place for place, leaf in enumerate(leaves) if _is_numeric(leaf)]
+    if not hosts:
+        return args, kwargs
+    place_hosts(leaves, hosts)
+    for place in hosts:
+        leaves[place] = wrap(leaves[place])
+    packed: tuple[Args, Kwargs] = nest.pack_sequence_as((args, kwargs), leaves)
+    return packed
+
+
 def _as_array(tensor: Tensor) -> np.ndarray:
     """Let a tensor hold an array instead of a NumPy scalar, which would be another key."""
     tensor.array = np.asarray(tensor.array)

@@ -163,7 +163,7 @@ def _refuse_outside_write(tensor: Any) -> None:
             f"A function that is being recorded writes to a tensor from outside at {call_site()}. "
             "Later calls replay the recording and would not write to it. Pass the tensor as an "
             "argument, use a Variable, or run the function eagerly with "
-            "function(jit_compile=False)."
+            "function(jit=False)."
         )
 
 

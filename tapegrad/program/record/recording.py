@@ -95,7 +95,7 @@ def _reading(what: str) -> str:
         f"A function that is being recorded reads {what} at {call_site()}. Later calls replay the "
         "recording and would not read it again. Use tapegrad.cond, while_loop or where to branch "
         "on the device, tapegrad.print to print it, return the value and read it outside, or run "
-        "the function eagerly with function(jit_compile=False)."
+        "the function eagerly with function(jit=False)."
     )
 
 
@@ -110,7 +110,7 @@ def _is_read_by_user() -> bool:
 
 _OTHER_THREAD = (
     "A function that is being recorded uses its tensors in another thread. A recording sees only "
-    "its own thread: compute there, or run the function eagerly with function(jit_compile=False)."
+    "its own thread: compute there, or run the function eagerly with function(jit=False)."
 )
 
 _slot: Any = Variable.__dict__["array"]

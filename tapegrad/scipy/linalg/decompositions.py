@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapegrad.autodiff.transforms import jvp
 from tapegrad.core.argument_checks import check_choice
-from tapegrad.errors import ArgumentError
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.ops.indexing.along_axis import take_along_axis
 from tapegrad.ops.indexing.sorting import argsort
 from tapegrad.ops.linalg import decompositions, eigen, functions, norms, schur as rotations, solve
 from tapegrad.ops.linalg.common import adjoint_of, identity_like
+from tapegrad.ops.linalg.pivots import column_order_p
 from tapegrad.ops.shape.diagonal import tril, triu
 from tapegrad.scipy.linalg.ignored_options import ignoring
-from tapegrad.scipy.vocabulary import expand_dims, gather, operand, operands
+from tapegrad.scipy.vocabulary import (
+    broadcast_p,
+    cast,
+    expand_dims,
+    gather,
+    operand,
+    operands,
+    stack,
+)
 
 
 @ignoring("overwrite_a", "check_finite")
-def lu(a: Any, permute_l: bool = False) -> Any:
+def lu(a: Any, permute_l: bool = False, *, p_indices: bool = False) -> Any:
     """Return p, l, u with a = p @ l @ u, or (p @ l, u) with `permute_l`.
+
+    With `p_indices`, p is a vector with a = l[p] @ u.
 
     >>> p, l, u = lu([[1.0, 2.0], [4.0, 4.0]])
     >>> p.tolist(), u.tolist()
@@ -32,6 +45,8 @@ def lu(a: Any, permute_l: bool = False) -> Any:
     lower = tril(left, -1) + ones
     upper = triu(packed[..., :k, :])
     order = argsort(rows)
+    if p_indices and not permute_l:
+        return order, lower, upper
     unit = gather(identity_like(packed, m), order)
     if permute_l:
         return unit @ lower, upper
@@ -39,18 +54,27 @@ def lu(a: Any, permute_l: bool = False) -> Any:
 
 
 @ignoring("overwrite_a", "lwork", "check_finite")
-def qr(a: Any, *, mode: str = "full") -> Any:
+def qr(a: Any, *, mode: str = "full", pivoting: bool = False) -> Any:
     """Return q and r with q @ r = a.
 
-    The mode is 'full', 'economic', or 'r', which returns r alone in a tuple.
+    The mode is 'full', 'economic', or 'r', which returns r alone in a tuple. With `pivoting` the
+    last result is the order p of columns with q @ r = a[:, p], in which the absolute values on the
+    diagonal of r fall.
 
     >>> q, r = qr([[3.0], [4.0]], mode="economic")
     >>> q.shape, r.shape
     ((2, 1), (1, 1))
     """
     check_choice("The mode of qr", mode, ("full", "economic", "r"))
-    q, r = decompositions.qr(operand(a), full_matrices=mode != "economic")
-    return (r,) if mode == "r" else (q, r)
+    a = operand(a)
+    last: tuple[Any, ...] = ()
+    if pivoting:
+        order = column_order_p(a)
+        last = (order,)
+        places = broadcast_p(expand_dims(order, -2), shape=tuple(a.shape))
+        a = take_along_axis(a, places, -1)
+    q, r = decompositions.qr(a, full_matrices=mode != "economic")
+    return (r, *last) if mode == "r" else (q, r, *last)
 
 
 @ignoring("overwrite_a", "check_finite", "lapack_driver")
@@ -76,24 +100,67 @@ def svdvals(a: Any) -> Any:
 
 
 @ignoring("overwrite_a", "overwrite_b", "check_finite")
-def eig(a: Any) -> tuple[Any, Any]:
+def eig(
+    a: Any,
+    b: Any = None,
+    left: bool = False,
+    right: bool = True,
+    *,
+    homogeneous_eigvals: bool = False,
+) -> Any:
     """Return the complex eigenvalues and the eigenvectors as columns.
+
+    With an invertible `b` they solve a @ v = w * b @ v. `left` adds the vectors u with
+    u^H @ a = w * u^H @ b before the right ones, `right=False` leaves these out. With
+    `homogeneous_eigvals` the values are the quotients of two rows.
 
     >>> values, vectors = eig([[2.0, 0.0], [0.0, 3.0]])
     >>> sorted(values.numpy().real.tolist())
     [2.0, 3.0]
     """
-    return eigen.eig(operand(a))
+    a, b = _pencil(a, b)
+    if not left and not right:
+        return _quotients(eigen.eigvals(_reduced(a, b)), homogeneous_eigvals)
+    values, vectors = eigen.eig(_reduced(a, b))
+    parts = [_quotients(values, homogeneous_eigvals)]
+    if left:
+        moved = vectors if b is None else cast(b, vectors.dtype) @ vectors
+        parts.append(_of_length_one(adjoint_of(solve.inv(moved))))
+    if right:
+        parts.append(vectors)
+    return tuple(parts)
 
 
-@ignoring("overwrite_a", "overwrite_b", "check_finite")
-def eigvals(a: Any) -> Any:
-    """Return the complex eigenvalues.
+def _pencil(a: Any, b: Any) -> tuple[Any, Any]:
+    if b is None:
+        return operand(a), None
+    a, b = operands(a, b)
+    if tuple(a.shape[-2:]) != tuple(b.shape[-2:]):
+        raise ShapeError(f"eig needs matrices of one size. Got shapes {a.shape} and {b.shape}.")
+    return a, b
+
+
+def _reduced(a: Any, b: Any) -> Any:
+    """Return the matrix with the eigenvalues of the pencil."""
+    return a if b is None else solve.solve(b, a)
+
+
+def _quotients(values: Any, are_wanted: bool) -> Any:
+    return stack([values, 0.0 * values + 1.0], -2) if are_wanted else values
+
+
+def _of_length_one(vectors: Any) -> Any:
+    return vectors / norms.vector_norm(vectors, axis=-2, keepdims=True)
+
+
+@ignoring("overwrite_a", "check_finite")
+def eigvals(a: Any, b: Any = None, *, homogeneous_eigvals: bool = False) -> Any:
+    """Return the complex eigenvalues, with `b` those of a @ v = w * b @ v; see `eig`.
 
     >>> sorted(eigvals([[2.0, 0.0], [0.0, 3.0]]).numpy().real.tolist())
     [2.0, 3.0]
     """
-    return eigen.eigvals(operand(a))
+    return eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
 
 
 @ignoring("overwrite_a", "overwrite_b", "check_finite", "driver")
@@ -103,31 +170,52 @@ def eigh(
     *,
     lower: bool = True,
     eigvals_only: bool = False,
+    type: int = 1,
     subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
 ) -> Any:
     """Return eigenvalues (smallest first) and eigenvectors of a symmetric or Hermitian matrix.
 
-    With a positive definite `b` they solve a @ v = w * b @ v. `subset_by_index` holds the first and
-    the last index to return; all eigenvalues are computed.
+    With a positive definite `b` they solve a @ v = w * b @ v; with type=2 a @ b @ v = w * v, with
+    type=3 b @ a @ v = w * v. `subset_by_index` holds the first and the last index to return,
+    `subset_by_value` a range (low, high] of values, which is read on the host; all eigenvalues are
+    computed.
 
     >>> eigh([[2.0, 0.0], [0.0, 3.0]], eigvals_only=True).tolist()
     [2.0, 3.0]
     """
+    check_choice("type", type, (1, 2, 3))
     a = operand(a)
     a = a if lower else adjoint_of(a)
     chosen = _subset(a, subset_by_index)
+    if subset_by_value is not None and chosen:
+        raise ArgumentError("eigh takes subset_by_index or subset_by_value, not both.")
     if b is None:
-        parts = [eigen.eigvalsh(a)] if eigvals_only else eigen.eigh(a)
-        parts = _chosen(parts, chosen)
-        return parts[0] if eigvals_only else tuple(parts)
+        parts = [eigen.eigvalsh(a)] if eigvals_only else list(eigen.eigh(a))
+        back = None
+    else:
+        whole, back = _whitened(a, b, lower, type)
+        parts = [eigen.eigvalsh(whole)] if eigvals_only else list(eigen.eigh(whole))
+    if subset_by_value is not None:
+        chosen = _range_of(parts[0], subset_by_value)
+    parts = _chosen(parts, chosen)
+    if eigvals_only:
+        return parts[0]
+    return parts[0], parts[1] if back is None else back(parts[1])
+
+
+def _whitened(a: Any, b: Any, lower: bool, type: int) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the Hermitian matrix of a problem with two matrices, and the way to its vectors."""
     a, b = operands(mirrored(a), b)
     factor = decompositions.cholesky(b if lower else adjoint_of(b))
-    half = solve.triangular_solve(factor, a)
-    whole = adjoint_of(solve.triangular_solve(factor, adjoint_of(half)))
-    if eigvals_only:
-        return _chosen([eigen.eigvalsh(whole)], chosen)[0]
-    values, vectors = _chosen(eigen.eigh(whole), chosen)
-    return values, solve.triangular_solve(factor, vectors, adjoint=True)
+    if type == 1:
+        half = solve.triangular_solve(factor, a)
+        whole = adjoint_of(solve.triangular_solve(factor, adjoint_of(half)))
+    else:
+        whole = adjoint_of(factor) @ a @ factor
+    if type == 3:
+        return whole, lambda vectors: factor @ vectors
+    return whole, lambda vectors: solve.triangular_solve(factor, vectors, adjoint=True)
 
 
 def _subset(a: Any, wanted: tuple[int, int] | None) -> Any:
@@ -142,6 +230,16 @@ def _subset(a: Any, wanted: tuple[int, int] | None) -> Any:
     return (..., slice(first, last + 1))
 
 
+def _range_of(values: Any, wanted: tuple[float, float]) -> Any:
+    low, high = (float(value) for value in wanted)
+    if not low < high:
+        raise ArgumentError(f"subset_by_value must be two rising values. Got {wanted!r}.")
+    found = read_on_host(values, "subset_by_value")
+    if found.ndim != 1:
+        raise ShapeError("subset_by_value needs a single matrix.")
+    return (..., slice(int((found <= low).sum()), int((found <= high).sum())))
+
+
 def _chosen(parts: Sequence[Any], index: Any) -> list[Any]:
     return [part[index] if index else part for part in parts]
 
@@ -154,14 +252,28 @@ def mirrored(a: Any) -> Any:
 
 @ignoring("overwrite_a", "overwrite_b", "check_finite", "driver")
 def eigvalsh(
-    a: Any, b: Any = None, *, lower: bool = True, subset_by_index: tuple[int, int] | None = None
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    type: int = 1,
+    subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
 ) -> Any:
-    """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first.
+    """Return the eigenvalues of a symmetric or Hermitian matrix, smallest first; see `eigh`.
 
     >>> eigvalsh([[2.0, 0.0], [0.0, 3.0]]).tolist()
     [2.0, 3.0]
     """
-    return eigh(a, b, lower=lower, eigvals_only=True, subset_by_index=subset_by_index)
+    return eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=True,
+        type=type,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
+    )
 
 
 @ignoring("lwork", "overwrite_a", "check_finite")

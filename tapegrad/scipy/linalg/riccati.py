@@ -14,14 +14,27 @@ from tapegrad.ops.linalg.solve import inv, lstsq, solve
 from tapegrad.ops.linalg.sylvester import solve_sylvester
 from tapegrad.ops.reduction.squares import euclidean_norm
 from tapegrad.scipy.linalg.solvers import solve_discrete_lyapunov
-from tapegrad.scipy.vocabulary import concat, eps_of, operands, sqrt, stop_gradient, where
+from tapegrad.scipy.vocabulary import (
+    concat,
+    eps_of,
+    operands,
+    reshape_p,
+    sqrt,
+    stop_gradient,
+    where,
+)
 
 _STEPS = 30
 _NEWTON_STEPS = 2
 
 
-def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+def solve_continuous_are(
+    a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
+) -> Any:
     """Return the stabilizing solution x of a^H x + x a - x b r^-1 b^H x + q = 0.
+
+    With `e` and `s` the equation is a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0;
+    r and e must be invertible. `balanced` is ignored.
 
     If none is found, the result is NaN; a singular matrix on the CPU raises LinAlgError.
     Derivatives are correct up to third order. q and r must be Hermitian.
@@ -29,7 +42,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     >>> solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]]).round(6).tolist()
     [[2.0]]
     """
-    a, b, q, r = _matrices("solve_continuous_are", a, b, q, r)
+    a, b, q, r = _matrices("solve_continuous_are", a, b, q, r, e, s)
     inner = product(b, solve(r, adjoint_of(b)))
     x = _by_sign(*(stop_gradient(part) for part in (a, inner, q)))
     for _ in range(_NEWTON_STEPS):
@@ -64,15 +77,18 @@ def _size(x: Any) -> Any:
     return euclidean_norm(x, axis=(-2, -1), keepdims=True)
 
 
-def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
+def solve_discrete_are(
+    a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
+) -> Any:
     """Return the stabilizing solution x of a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0.
 
+    With `e` and `s` the second term is e^H x e, and s is added to a^H x b and its adjoint.
     The remarks on `solve_continuous_are` apply here, too.
 
     >>> solve_discrete_are([[1.0]], [[1.0]], [[1.0]], [[2.0]]).round(6).tolist()
     [[2.0]]
     """
-    a, b, q, r = _matrices("solve_discrete_are", a, b, q, r)
+    a, b, q, r = _matrices("solve_discrete_are", a, b, q, r, e, s)
     x = _by_doubling(*(stop_gradient(part) for part in (a, b, q, r)))
     for _ in range(_NEWTON_STEPS):
         gain = _gain(a, b, r, x)
@@ -109,14 +125,26 @@ def _checked(x: Any, residual: Any, q: Any) -> Any:
     return where(stop_gradient(is_solved), x, float("nan"))
 
 
-def _matrices(name: str, a: Any, b: Any, q: Any, r: Any) -> list[Any]:
-    a, b, q, r = operands(a, b, q, r)
-    n, m = a.shape[-1], b.shape[-1] if b.ndim > 1 else 0
-    wanted = ((n, n), (n, m), (n, n), (m, m))
-    shapes = tuple(x.shape[-2:] for x in (a, b, q, r))
-    if shapes != wanted:
+def _matrices(name: str, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> list[Any]:
+    """Return the matrices of an equation without e and s that has the same solution."""
+    given = operands(a, b, q, r, *(x for x in (e, s) if x is not None))
+    a, b, q, r, *rest = (x if x.ndim > 1 else reshape_p(x, shape=(1, x.size)) for x in given)
+    n, m = a.shape[-1], b.shape[-1]
+    wanted = [(n, n), (n, m), (n, n), (m, m)]
+    wanted += [(n, n)] * (e is not None) + [(n, m)] * (s is not None)
+    shapes = [x.shape[-2:] for x in (a, b, q, r, *rest)]
+    if [tuple(shape) for shape in shapes] != wanted:
         raise ShapeError(
-            f"{name} needs square a and q of one size, b with as many rows, and square r with as "
-            f"many rows as b has columns. Got shapes {', '.join(str(shape) for shape in shapes)}."
+            f"{name} needs square a, q and e of one size, b and s with as many rows, and square r "
+            "with as many rows as b has columns. "
+            f"Got shapes {', '.join(str(shape) for shape in shapes)}."
         )
+    cross = rest.pop() if s is not None else None
+    if e is not None:
+        back = inv(rest[0])
+        a, q = product(a, back), product(product(back, q, adjoint_a=True), back)
+        cross = None if cross is None else product(back, cross, adjoint_a=True)
+    if cross is not None:
+        gain = solve(r, adjoint_of(cross))
+        a, q = a - product(b, gain), q - product(cross, gain)
     return [a, b, q, r]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import as_operand
+from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ShapeError
 from tapegrad.ops.fourier.transforms import fft, ifft
+from tapegrad.ops.indexing.along_axis import take_along_axis
 from tapegrad.ops.indexing.sorting import argsort
 from tapegrad.ops.linalg import decompositions, eigen, solve as solving, sylvester
-from tapegrad.ops.linalg.common import adjoint_of, identity_like
+from tapegrad.ops.linalg.common import adjoint_of, as_matrices, identity_like
 from tapegrad.ops.linalg.determinants import det as determinant
+from tapegrad.ops.linalg.pivots import row_swaps_p, swapped_rows_p
 from tapegrad.ops.products.functions import kron
 from tapegrad.ops.reduction.squares import sum_of_squares
 from tapegrad.ops.shape.diagonal import band_part, set_diag, tril
@@ -18,21 +25,25 @@ from tapegrad.scipy.linalg.decompositions import mirrored
 from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.linalg.matrices import toeplitz
 from tapegrad.scipy.vocabulary import (
+    broadcast_p,
     cast,
     concat,
     conjugate,
     eps_of,
     expand_dims,
-    gather,
     is_complex,
+    largest,
     matrix_diag,
     matrix_diag_part,
     matrix_transpose,
+    moveaxis,
     operand,
     operands,
     real,
     reshape_p,
+    stop_gradient,
     sum_over,
+    where,
 )
 
 _FORMS = (
@@ -56,6 +67,16 @@ def solve(
     """
     check_choice("assume_a", assume_a, _FORMS)
     a, b = operands(a, b)
+    if a.ndim < 2:
+        a = reshape_p(a, shape=(1, a.size))
+    if tuple(a.shape) == (1, 1) and b.shape[-2:-1] != (1,):
+        return b / (a[0, 0] if b.ndim else a[0])  # SciPy divides by a number
+    if b.ndim == 1 and a.ndim > 2:
+        columns = expand_dims(b, -1)
+        return solve(a, columns, lower, assume_a=assume_a, transposed=transposed)[..., 0]
+    if b.ndim > 1 and a.shape[:-2] != b.shape[:-2]:
+        lead = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+        a, b = (broadcast_p(x, shape=(*lead, *x.shape[-2:])) for x in (a, b))
     if assume_a in ("her", "hermitian", "pos", "positive definite"):
         a = mirrored(a if lower else adjoint_of(a))
     elif assume_a in ("sym", "symmetric"):
@@ -96,34 +117,66 @@ def solve_triangular(
 
 
 @ignoring("overwrite_a", "check_finite")
-def inv(a: Any) -> Any:
-    """Return the inverse of a matrix.
+def inv(a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
+    """Return the inverse of a matrix; `assume_a` and `lower` are those of `solve`.
 
     >>> inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    return solving.inv(operand(a))
+    check_choice("assume_a", assume_a, _FORMS)
+    a = operand(a)
+    if assume_a in (None, "gen", "general"):
+        return solving.inv(a)
+    a = as_matrices(a, "inv")
+    return solve(a, identity_like(a), lower, assume_a=assume_a)
 
 
 @ignoring("check_finite")
-def pinv(a: Any, *, rtol: float | None = None) -> Any:
-    """Return the pseudoinverse; singular values below rtol times the largest count as 0.
+def pinv(
+    a: Any, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False
+) -> Any:
+    """Return the pseudoinverse; singular values up to atol + rtol * max(s) count as 0.
+
+    With `return_rank` the result is a pair: the pseudoinverse and the number of the other values.
 
     >>> pinv([[2.0], [0.0]]).tolist()
     [[0.5, 0.0]]
     """
-    return solving.pinv(operand(a), rtol)
+    a = operand(a)
+    if rtol is None and not atol:
+        rtol = max(a.shape[-2:], default=0) * eps_of(a)
+    share = rtol or 0.0
+    if not atol and not return_rank:
+        return solving.pinv(a, share)
+    values = stop_gradient(eigen.svdvals(a))
+    if atol:
+        largest = read_on_host(values, "pinv with atol").max(initial=0.0, axis=-1)
+        if largest.ndim:
+            raise ShapeError(f"pinv with atol needs a single matrix. Got shape {a.shape}.")
+        share += float(atol) / float(largest) if largest > 0.0 else 0.0
+    inverse = solving.pinv(a, share)
+    rank = sum_over(cast(values > share * values[..., :1], "int32"), -1)
+    return (inverse, rank) if return_rank else inverse
 
 
 @ignoring("check_finite")
-def pinvh(a: Any, *, rtol: float | None = None, lower: bool = True) -> Any:
+def pinvh(
+    a: Any,
+    atol: float | None = None,
+    rtol: float | None = None,
+    lower: bool = True,
+    return_rank: bool = False,
+) -> Any:
     """Return the pseudoinverse of a Hermitian matrix; only one triangle is read.
+
+    The other arguments are those of `pinv`.
 
     >>> pinvh([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
     a = operand(a)
-    return solving.pinv(mirrored(a if lower else adjoint_of(a)), rtol)
+    whole = mirrored(a if lower else adjoint_of(a))
+    return pinv(whole, atol=atol, rtol=rtol, return_rank=return_rank)
 
 
 @ignoring("overwrite_a", "overwrite_b", "check_finite", "lapack_driver")
@@ -191,21 +244,24 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """
     factor, lower = c_and_lower
     factor, b = operands(factor, b)
+    if b.ndim == 1 and factor.ndim > 2:
+        return cho_solve((factor, lower), expand_dims(b, -1))[..., 0]
     first = solving.triangular_solve(factor, b, lower=lower, adjoint=not lower)
     return solving.triangular_solve(factor, first, lower=lower, adjoint=lower)
 
 
 @ignoring("overwrite_a", "check_finite")
 def lu_factor(a: Any) -> tuple[Any, Any]:
-    """Return L and U packed in one matrix and the permutation of the rows, for `lu_solve`.
+    """Return L and U packed in one matrix and the swaps of its rows, for `lu_solve`.
 
-    Row p[i] of `a` is row i of L @ U. SciPy returns the sequence of row swaps instead.
+    Row k was swapped with row piv[k], one after the other.
 
-    >>> packed, p = lu_factor([[1.0, 2.0], [4.0, 4.0]])
-    >>> p.tolist()
-    [1, 0]
+    >>> packed, piv = lu_factor([[1.0, 2.0], [4.0, 4.0]])
+    >>> piv.tolist()
+    [1, 1]
     """
-    return decompositions.lu(operand(a))
+    packed, rows = decompositions.lu(operand(a))
+    return packed, row_swaps_p(rows, count=min(packed.shape[-2:]))
 
 
 @ignoring("overwrite_b", "check_finite")
@@ -217,16 +273,23 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 4.0]]), [2.0, 8.0]).tolist()
     [1.0, 1.0]
     """
-    packed, rows = lu_and_piv
+    packed, swaps = lu_and_piv
     packed, b = operands(packed, b)
     check_choice("trans", trans, (0, 1, 2))
+    if b.ndim == 1:
+        return lu_solve((packed, swaps), expand_dims(b, -1), trans)[..., 0]
+    order = swapped_rows_p(cast(as_operand(swaps), "int32"), length=packed.shape[-2])
+    lead = np.broadcast_shapes(tuple(packed.shape[:-2]), tuple(b.shape[:-2]))
+    packed, b = (broadcast_p(x, shape=(*lead, *x.shape[-2:])) for x in (packed, b))
+    places = expand_dims(order if trans == 0 else argsort(order), -1)
+    places = broadcast_p(places, shape=tuple(b.shape))
     if trans == 0:
-        ordered = gather(b, rows)
+        ordered = take_along_axis(b, places, -2)
         y = solve_triangular(packed, ordered, lower=True, unit_diagonal=True)
         return solve_triangular(packed, y)
     y = solve_triangular(packed, b, trans=trans)
     y = solve_triangular(packed, y, trans=trans, lower=True, unit_diagonal=True)
-    return gather(y, argsort(rows))
+    return take_along_axis(y, places, -2)
 
 
 # Structured matrices
@@ -264,9 +327,12 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     return solve(toeplitz(column, row), b)
 
 
-@ignoring("check_finite", "workers")
-def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
+def matmul_toeplitz(
+    c_or_cr: Any, x: Any, check_finite: bool = False, workers: int | None = None
+) -> Any:
     """Return a @ x by FFT for a Toeplitz matrix given by its first column or by (column, row).
+
+    `check_finite` and `workers` are ignored.
 
     >>> matmul_toeplitz([2.0, 0.0], [2.0, 4.0]).round(6).tolist()
     [4.0, 8.0]
@@ -284,17 +350,45 @@ def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
     return y if is_complex(column) else real(y)
 
 
-def solve_circulant(c: Any, b: Any) -> Any:
-    """Solve a @ x = b by FFT for a circulant matrix given by its first column.
+def solve_circulant(
+    c: Any,
+    b: Any,
+    singular: str = "raise",
+    tol: float | None = None,
+    caxis: int = -1,
+    baxis: int = 0,
+    outaxis: int = 0,
+) -> Any:
+    """Solve a @ x = b by FFT for circulant matrices given by their first columns.
+
+    `caxis`, `baxis` and `outaxis` are the axes of the columns, right-hand sides and solutions; the
+    other axes broadcast. With singular='lstsq' a singular matrix gives the solution of least
+    squares: transformed entries of `c` up to `tol` count as 0. Otherwise a singular matrix raises
+    on the CPU.
 
     >>> solve_circulant([2.0, 0.0], [2.0, 4.0]).tolist()
     [1.0, 2.0]
     """
+    check_choice("singular", singular, ("raise", "lstsq"))
     c, b = operands(c, b)
-    bins = fft(c)
-    bins = bins if b.ndim == 1 else expand_dims(bins, -1)
-    x = ifft(fft(b, axis=0) / bins, axis=0)
-    return x if is_complex(c) or is_complex(b) else real(x)
+    if not c.ndim or not b.ndim or c.shape[caxis] != b.shape[baxis]:
+        raise ShapeError(
+            f"solve_circulant needs c and b of one length. Got shapes {c.shape} and {b.shape}."
+        )
+    if not c.shape[caxis]:
+        return 0.0 * b
+    bins, right = fft(moveaxis(c, caxis, -1)), fft(moveaxis(b, baxis, -1))
+    sizes = stop_gradient(abs(bins))
+    limit = sizes.shape[-1] * eps_of(c) * largest(sizes, -1, keepdims=True) if tol is None else tol
+    is_zero = sizes <= limit
+    found = is_zero.array if isinstance(is_zero, Tensor) else None
+    if singular == "raise" and isinstance(found, np.ndarray) and found.any():
+        raise np.linalg.LinAlgError("The circulant matrix is singular; singular='lstsq' solves it.")
+    if singular == "lstsq":
+        right = where(is_zero, 0.0 * right, right)
+        bins = where(is_zero, 1.0 + 0.0 * bins, bins)
+    x = ifft(right / bins)
+    return moveaxis(x if is_complex(c) or is_complex(b) else real(x), -1, outaxis)
 
 
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
@@ -325,12 +419,15 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
     return solve_continuous_lyapunov(a, q)
 
 
-def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     """Solve the discrete Lyapunov equation a @ x @ a^H - x + q = 0 as one linear system.
+
+    `method` is ignored.
 
     >>> solve_discrete_lyapunov([[0.5]], [[3.0]]).tolist()
     [[4.0]]
     """
+    check_choice("method", method, (None, "direct", "bilinear"))
     a, q = operands(a, q)
     size = a.shape[0]
     whole = kron(a, conjugate(a))

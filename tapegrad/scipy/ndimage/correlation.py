@@ -15,9 +15,14 @@ from tapegrad.ops.elementwise.complex_numbers import join
 from tapegrad.ops.shape.rearranging import flip
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.lines import filter_line
-from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
+from tapegrad.scipy.ndimage.results import (
+    apply_to_parts,
+    by_axis,
+    deliver,
+    normalize_filter_axes,
+    per_axis,
+)
 from tapegrad.scipy.vocabulary import (
-    cast,
     imag,
     in_dtype,
     is_complex,
@@ -106,10 +111,10 @@ def convolve(
     [[5.0, 4.0], [2.0, 1.0]]
     """
     w = operand(weights)
-    origins = per_axis(origin, w.ndim, "origin", "convolve")
-    back = [-o - 1 if n % 2 == 0 else -o for o, n in zip(origins, w.shape, strict=True)]
     turned = flip(w) if w.ndim else w
-    return _along_axes(input, turned, output, mode, cval, back, axes, "convolve", is_reversed=True)
+    return _along_axes(
+        input, turned, output, mode, cval, origin, axes, "convolve", is_reversed=True
+    )
 
 
 def _along_one_axis(
@@ -135,7 +140,7 @@ def with_weights(
     if not is_complex(w):
         return apply_to_parts(input, cval, output, lambda x, c: apply(x, c, _fitted(w, x)), name)
     x = operand(input)
-    kind = np.result_type(numpy_dtype_of(x), numpy_dtype_of(w)) if output is None else output
+    kind = np.result_type(numpy_dtype_of(x), numpy_dtype_of(w))
     low = apply_to_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(real(w), x)), name)
     high = apply_to_parts(x, cval, None, lambda x, c: apply(x, c, _fitted(imag(w), x)), name)
     high = high if is_reversed else -high
@@ -143,7 +148,7 @@ def with_weights(
         y = join(real(low) - imag(high), imag(low) + real(high))
     else:
         y = join(low, high)
-    return cast(y, kind)
+    return deliver(y, output, kind, name)
 
 
 def _fitted(w: Any, x: Any) -> Any:
@@ -178,8 +183,13 @@ def _along_axes(
             f"{name} over {len(chosen)} axes needs non-empty weights with as many axes. "
             f"Got shape {w.shape}."
         )
+    rank = np.ndim(input)
     modes = [filter_mode(m, name) for m in per_axis(mode, len(chosen), "mode", name)]
-    origins = per_axis(origin, len(chosen), "origin", name)
+    modes = by_axis(chosen, rank, modes, plain=False)
+    origins = by_axis(chosen, rank, per_axis(origin, len(chosen), "origin", name), plain=True)
+    chosen = sorted(chosen)
+    if is_reversed:
+        origins = [-o - 1 if n % 2 == 0 else -o for o, n in zip(origins, w.shape, strict=True)]
     reaches = [reach_of(n, o, name) for n, o in zip(w.shape, origins, strict=True)]
 
     def apply(x: Any, cval: Any, w: Any) -> Any:

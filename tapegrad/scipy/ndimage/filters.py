@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.convert import NUMBERS, read_on_host
-from tapegrad.errors import ArgumentError
-from tapegrad.ops.elementwise.rounding import trunc
-from tapegrad.ops.kinds import kind_of
+from tapegrad.errors import ArgumentError, DTypeError
 from tapegrad.scipy.ndimage.boundaries import filter_mode
 from tapegrad.scipy.ndimage.correlation import correlate1d
-from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
-from tapegrad.scipy.vocabulary import exp, holds_tensors, numbers_like, operand, sqrt, sum_over
+from tapegrad.scipy.ndimage.results import (
+    Store,
+    apply_to_parts,
+    normalize_filter_axes,
+    per_axis,
+    storing,
+)
+from tapegrad.scipy.vocabulary import exp, is_complex, numbers_like, operand, sqrt, sum_over
 
 Step = Callable[[Any, int, str, Any], Any]
+Derivative = Callable[[Any, int, str, Any, Store], Any]
 
 
 def gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
@@ -96,12 +101,20 @@ def gaussian_filter(
     >>> gaussian_filter(np.ones((2, 2)), 2.0).round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    chosen = normalize_filter_axes(axes, np.ndim(input), "gaussian_filter")
-    count, name = len(chosen), "gaussian_filter"
-    sigmas = per_axis(sigma, count, "sigma", name)
-    orders = per_axis(order, count, "order", name)
-    reaches = per_axis(radius, count, "radius", name)
-    modes = per_axis(mode, count, "mode", name)
+    name = "gaussian_filter"
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
+    step = _gaussian_step(chosen, sigma, order, truncate, radius, name)
+    modes = per_axis(mode, len(chosen), "mode", name)
+    return _one_after_another(input, chosen, modes, output, step, cval, name)
+
+
+def _gaussian_step(
+    chosen: Sequence[int], sigma: Any, order: Any, truncate: float, radius: Any, name: str
+) -> Step:
+    """Return the filter along one of the chosen axes."""
+    sigmas = per_axis(sigma, len(chosen), "sigma", name)
+    orders = per_axis(order, len(chosen), "order", name)
+    reaches = per_axis(radius, len(chosen), "radius", name)
 
     def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
         k = chosen.index(axis)
@@ -112,7 +125,7 @@ def gaussian_filter(
             x, sigmas[k], axis, orders[k], None, mode, cval, truncate, radius=reaches[k]
         )
 
-    return _one_after_another(input, chosen, modes, output, step, cval, name)
+    return step
 
 
 def uniform_filter1d(
@@ -215,8 +228,8 @@ def laplace(
     [1.0, 2.0, 2.0, -5.0]
     """
 
-    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
-        return correlate1d(x, [1.0, -2.0, 1.0], axis, None, mode, cval)
+    def step(x: Any, axis: int, mode: str, cval: Any, store: Store) -> Any:
+        return store(correlate1d(x, [1.0, -2.0, 1.0], axis, None, mode, cval))
 
     return _summed(input, axes, mode, output, step, cval, "laplace")
 
@@ -236,13 +249,30 @@ def gaussian_laplace(
     >>> gaussian_laplace(np.eye(3), 1.0).round(3).tolist()[0]
     [-0.385, 0.037, 0.348]
     """
-    chosen = normalize_filter_axes(axes, np.ndim(input), "gaussian_laplace")
+    name = "gaussian_laplace"
+    chosen = normalize_filter_axes(axes, np.ndim(input), name)
+    step = _gaussian_derivative(chosen, sigma, 2, name, **kwargs)
+    return _summed(input, axes, mode, output, step, cval, name)
 
-    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
-        order = [2 if k == axis else 0 for k in chosen]
-        return gaussian_filter(x, sigma, order, None, mode, cval, axes=tuple(chosen), **kwargs)
 
-    return _summed(input, axes, mode, output, step, cval, "gaussian_laplace")
+def _gaussian_derivative(
+    chosen: Sequence[int],
+    sigma: Any,
+    order: int,
+    name: str,
+    truncate: float = 4.0,
+    radius: Any = None,
+) -> Derivative:
+    """Return the Gaussian filter with a derivative of this order along one axis."""
+
+    def derivative(x: Any, axis: int, mode: str, cval: Any, store: Store) -> Any:
+        orders = [order if k == axis else 0 for k in chosen]
+        step = _gaussian_step(chosen, sigma, orders, truncate, radius, name)
+        for k in chosen:
+            x = store(step(x, k, mode, cval))
+        return x
+
+    return derivative
 
 
 def gaussian_gradient_magnitude(
@@ -262,13 +292,15 @@ def gaussian_gradient_magnitude(
     """
     name = "gaussian_gradient_magnitude"
     chosen = normalize_filter_axes(axes, np.ndim(input), name)
+    if is_complex(operand(input)):
+        raise DTypeError(f"{name} needs a real image. Filter the real and imaginary parts.")
+    step = _gaussian_derivative(chosen, sigma, 1, name, **kwargs)
 
-    def step(x: Any, axis: int, mode: str, cval: Any) -> Any:
-        order = [1 if k == axis else 0 for k in chosen]
-        y = gaussian_filter(x, sigma, order, None, mode, cval, axes=tuple(chosen), **kwargs)
+    def square(x: Any, axis: int, mode: str, cval: Any, store: Store) -> Any:
+        y = step(x, axis, mode, cval, store)
         return y * y
 
-    return _summed(input, axes, mode, output, step, cval, name, finish=sqrt)
+    return _summed(input, axes, mode, output, square, cval, name, finish=sqrt)
 
 
 def _one_after_another(
@@ -281,13 +313,11 @@ def _one_after_another(
     name: str,
 ) -> Any:
     modes = [filter_mode(mode, name) for mode in modes]
-    is_whole = output is None and _is_whole(input)
+    store = storing(input, output)
 
     def apply(x: Any, cval: Any) -> Any:
         for axis, mode in zip(axes, modes, strict=True):
-            x = step(x, axis, mode, cval)
-            # SciPy stores intermediate results in the integer output array, so truncate here too.
-            x = trunc(x) if is_whole else x
+            x = store(step(x, axis, mode, cval))
         return x
 
     return apply_to_parts(input, cval, output, apply, name)
@@ -298,25 +328,18 @@ def _summed(
     axes: Any,
     mode: Any,
     output: Any,
-    step: Step,
+    step: Derivative,
     cval: Any,
     name: str,
     finish: Callable[[Any], Any] | None = None,
 ) -> Any:
     chosen = normalize_filter_axes(axes, np.ndim(input), name)
     modes = per_axis(mode, len(chosen), "mode", name)
-    is_whole = output is None and _is_whole(input)
+    store = storing(input, output)
 
     def apply(x: Any, cval: Any) -> Any:
-        parts = [step(x, axis, mode, cval) for axis, mode in zip(chosen, modes, strict=True)]
-        parts = [trunc(part) for part in parts] if is_whole else parts
+        parts = [step(x, axis, mode, cval, store) for axis, mode in zip(chosen, modes, strict=True)]
         y = sum(parts[1:], parts[0])
         return y if finish is None else finish(y)
 
     return apply_to_parts(input, cval, output, apply, name)
-
-
-def _is_whole(image: Any) -> bool:
-    if isinstance(image, list | tuple) and not holds_tensors(image):
-        image = np.asarray(image)
-    return kind_of(image) in ("i", "u")

@@ -205,14 +205,18 @@ def zoom(
             f"zoom with grid_mode goes with mode 'grid-{mode}', not {mode!r}.",
         )
 
+    is_same = prefilter and all(float(factor) == 1.0 for factor in factors)
+
     def apply(x: Any, cval: Any) -> Any:
+        if is_same:
+            return x
         lines = [
             place_next_to(x, _zoomed_line(length, round(length * float(factor)), grid_mode))
             for length, factor in zip(x.shape, factors, strict=True)
         ]
         return Sampler(x, len(lines), order, mode, cval, prefilter).at_lines(lines)
 
-    return apply_to_parts(input, cval, output, apply, "zoom", rounds=True)
+    return apply_to_parts(input, cval, output, apply, "zoom", rounds=not is_same)
 
 
 def _zoomed_line(length: int, count: int, grid_mode: bool) -> np.ndarray:

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops.indexing.sorting import sort
 from tapegrad.scipy.ndimage.boundaries import extend, filter_mode
 from tapegrad.scipy.ndimage.correlation import reach_of
-from tapegrad.scipy.ndimage.results import apply_to_parts, normalize_filter_axes, per_axis
-from tapegrad.scipy.vocabulary import maximum, minimum, stack
+from tapegrad.scipy.ndimage.results import (
+    apply_to_parts,
+    by_axis,
+    normalize_filter_axes,
+    per_axis,
+)
+from tapegrad.scipy.vocabulary import is_complex, maximum, minimum, operand, stack
 
 
 class Window(NamedTuple):
@@ -173,6 +178,9 @@ def percentile_filter(
 def _window(
     input: Any, size: Any, footprint: Any, mode: Any, origin: Any, axes: Any, name: str
 ) -> Window:
+    if is_complex(operand(input)):
+        raise DTypeError(f"{name} orders real numbers. Got a complex image.")
+    is_separable = name in ("maximum_filter", "minimum_filter")
     chosen = normalize_filter_axes(axes, np.ndim(input), name)
     count = len(chosen)
     if footprint is not None:
@@ -187,8 +195,13 @@ def _window(
             f"Got shape {mask.shape}."
         )
     origins = per_axis(origin, count, "origin", name)
-    reaches = [reach_of(n, o, name) for n, o in zip(mask.shape, origins, strict=True)]
     modes = [filter_mode(m, name) for m in per_axis(mode, count, "mode", name)]
+    if not (is_separable and mask.all()):
+        rank = np.ndim(input)
+        modes = by_axis(chosen, rank, modes, plain=False)
+        origins = by_axis(chosen, rank, origins, plain=True)
+        chosen = sorted(chosen)
+    reaches = [reach_of(n, o, name) for n, o in zip(mask.shape, origins, strict=True)]
     return Window(mask, chosen, reaches, modes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.ops import creation
 from tapegrad.ops.collective import functions as collective, parts
 from tapegrad.testing.sample import Sample, normal
 
@@ -56,6 +57,13 @@ SAMPLES = [
         lambda x: parts.sum_over_replicas_p(x, group=None),
         [normal(2, 3)],
         _same,
+    ),
+    Sample(
+        "sum_when",
+        lambda x: parts.sum_when_p(creation.constant(True), x, group=None)[0],
+        [normal(2, 3)],
+        _same,
+        differentiable=False,
     ),
     Sample("copy_to_group", lambda x: parts.copy_to_group_p(x, group=None), [normal(2, 3)], _same),
     Sample(

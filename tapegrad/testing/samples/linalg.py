@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.linalg import decompositions, determinants, eigen, solve, sylvester
+from tapegrad.ops.linalg import decompositions, determinants, eigen, pivots, solve, sylvester
 from tapegrad.ops.linalg.common import as_row, hermitian_part
 from tapegrad.ops.products.functions import adjoint, matmul
 from tapegrad.testing.sample import (
@@ -206,6 +206,24 @@ SAMPLES = [
         lambda x: decompositions.qr(x, full_matrices=True),
         [normal(4, 2)],
         lambda x: np.linalg.qr(x, mode="complete"),
+    ),
+    ValueSample(
+        "row-swaps",
+        lambda x: pivots.row_swaps_p(decompositions.lu(x)[1], count=3),
+        [normal(5, 3)],
+        lambda x: of_scipy("linalg", "lu_factor")(x)[1],
+    ),
+    ValueSample(
+        "swapped-rows",
+        lambda x: pivots.swapped_rows_p(x, length=4),
+        [fixed(np.array([[2, 1, 3], [0, 3, 3]], np.int32))],
+        lambda x: np.array([[2, 1, 3, 0], [0, 3, 1, 2]], np.int32),
+    ),
+    ValueSample(
+        "column-order",
+        pivots.column_order_p,
+        [fixed(np.array([[1.0, 3.0, 3.0], [0.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))],
+        lambda x: np.array([1, 2, 0], np.int32),  # what remains of the last column is longer
     ),
     Sample("lu", _lu_rebuilt, [normal(2, 4, 4)], _lu_reference),
     Sample("lu-tall", _lu_rebuilt, [normal(5, 3)], _lu_reference),

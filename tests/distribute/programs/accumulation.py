@@ -1,0 +1,53 @@
+"""Accumulate gradients over several calls: the same steps, and only the last call communicates."""
+
+import numpy as np
+
+import tapegrad as tf
+import tapegrad.compat.horovod as hvd
+from tapegrad import distribute, keras
+from tapegrad.core.world import current_world
+
+distribute.init()
+rank, size = distribute.rank(), distribute.size()
+STEPS, CALLS = 3, 7
+gradients = np.random.default_rng(0).normal(size=(size, CALLS, 5)).astype("float32")
+peers = current_world().peers
+
+
+def expected(divisor):
+    """Return the weights after each call: a step has the mean of STEPS sums over all processes."""
+    w, found = np.ones(5), []
+    for call in range(CALLS):
+        if call % STEPS == STEPS - 1:
+            calls = gradients[:, call - STEPS + 1 : call + 1].astype("float64")
+            w = w - 0.5 * calls.sum((0, 1)) / divisor
+        found.append(w)
+    return found
+
+
+def check(optimizer, divisor, is_recorded):
+    w, other = tf.Variable(np.ones(5, "float32")), tf.Variable(np.zeros((2, 2), "float32"))
+
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, w), (tf.ones((2, 2)), other)])
+
+    run = tf.function(step) if is_recorded else step
+    counts = []
+    for call, wanted in enumerate(expected(divisor)):
+        before = peers._number
+        run(tf.constant(gradients[rank, call]))
+        counts.append(peers._number - before)
+        np.testing.assert_allclose(w.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert counts == [0, 0, 1, 0, 0, 1, 0], (counts, is_recorded)
+
+
+strategy = tf.distribute.MirroredStrategy()
+for is_recorded in (False, True):
+    with strategy.scope():
+        optimizer = keras.optimizers.SGD(0.5, gradient_accumulation_steps=STEPS)
+    check(optimizer, STEPS, is_recorded)
+    optimizer = hvd.DistributedOptimizer(
+        keras.optimizers.SGD(0.5), backward_passes_per_step=STEPS, op=hvd.Sum
+    )
+    check(optimizer, 1, is_recorded)
+print("accumulated", rank, flush=True)
