@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from threading import RLock
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentTypeError
 
 
@@ -43,3 +44,6 @@ class CriticalSection:
             raise ArgumentTypeError(f"execute takes a function. Got {fn!r}.")
         with self._lock if exclusive_resource_access else nullcontext():
             return fn()
+
+
+_check_calls(globals(), ("CriticalSection",))

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ArgumentError
 
 _PARTS = re.compile(
@@ -81,3 +82,6 @@ class DeviceSpec:
                 f"A DeviceSpec has the parts {', '.join(vars(self))}. Got {sorted(unknown)[0]!r}."
             )
         return replace(self, **kwargs)
+
+
+_check_calls(globals(), ("DeviceSpec",), ("from_string", "parse_from_string"))
