@@ -10,7 +10,7 @@ cd "$ROOT"
 
 ensure_venv docs
 GENERATORS=(ci/pages/picture.py ci/pages/figures.py ci/support_page.py benchmarks/readme_examples.py
-    benchmarks/comparison_table.py ci/functions_page.py ci/tensorflow_page.py)
+    benchmarks/comparison_table.py ci/functions_page.py ci/tensorflow_page.py ci/scale_page.py)
 if [ "${1:-}" = "--write" ]; then
     for generator in "${GENERATORS[@]}"; do "$PYTHON" "$generator"; done
 fi

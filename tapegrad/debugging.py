@@ -106,7 +106,13 @@ def assert_rank(x: Any, rank: int, message: str | None = None, name: str | None 
         )
 
 
-def assert_equal(x: Any, y: Any, message: str | None = None) -> None:
+def assert_equal(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x == y for all elements.
 
     >>> assert_equal([1.0, 2.0], [1.0, 2.0])
@@ -114,7 +120,13 @@ def assert_equal(x: Any, y: Any, message: str | None = None) -> None:
     _check("equal", "x == y", message, x, y)
 
 
-def assert_none_equal(x: Any, y: Any, message: str | None = None) -> None:
+def assert_none_equal(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x != y for all elements.
 
     >>> assert_none_equal([1.0, 2.0], 3.0)
@@ -122,7 +134,13 @@ def assert_none_equal(x: Any, y: Any, message: str | None = None) -> None:
     _check("not_equal", "x != y", message, x, y)
 
 
-def assert_less(x: Any, y: Any, message: str | None = None) -> None:
+def assert_less(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x < y for all elements.
 
     >>> assert_less([1.0, 2.0], 3.0)
@@ -130,7 +148,13 @@ def assert_less(x: Any, y: Any, message: str | None = None) -> None:
     _check("less", "x < y", message, x, y)
 
 
-def assert_less_equal(x: Any, y: Any, message: str | None = None) -> None:
+def assert_less_equal(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x <= y for all elements.
 
     >>> assert_less_equal([1.0, 3.0], 3.0)
@@ -138,7 +162,13 @@ def assert_less_equal(x: Any, y: Any, message: str | None = None) -> None:
     _check("less_equal", "x <= y", message, x, y)
 
 
-def assert_greater(x: Any, y: Any, message: str | None = None) -> None:
+def assert_greater(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x > y for all elements.
 
     >>> assert_greater([1.0, 2.0], 0.0)
@@ -146,7 +176,13 @@ def assert_greater(x: Any, y: Any, message: str | None = None) -> None:
     _check("greater", "x > y", message, x, y)
 
 
-def assert_greater_equal(x: Any, y: Any, message: str | None = None) -> None:
+def assert_greater_equal(
+    x: Any,
+    y: Any,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
     """Raise unless x >= y for all elements.
 
     >>> assert_greater_equal([0.0, 2.0], 0.0)
@@ -155,7 +191,13 @@ def assert_greater_equal(x: Any, y: Any, message: str | None = None) -> None:
 
 
 def assert_near(
-    x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-6, message: str | None = None
+    x: Any,
+    y: Any,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    message: str | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
 ) -> None:
     """Raise unless |x - y| <= atol + rtol * |y| for all elements.
 
@@ -166,7 +208,9 @@ def assert_near(
     _check("near", wanted, message, x, y, rtol=rtol, atol=atol)
 
 
-def assert_positive(x: Any, message: str | None = None) -> None:
+def assert_positive(
+    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x > 0 for all elements.
 
     >>> assert_positive([1.0])
@@ -174,7 +218,9 @@ def assert_positive(x: Any, message: str | None = None) -> None:
     _check("positive", "x > 0", message, x)
 
 
-def assert_non_negative(x: Any, message: str | None = None) -> None:
+def assert_non_negative(
+    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless x >= 0 for all elements.
 
     >>> assert_non_negative([0.0])
@@ -182,7 +228,9 @@ def assert_non_negative(x: Any, message: str | None = None) -> None:
     _check("non_negative", "x >= 0", message, x)
 
 
-def assert_negative(x: Any, message: str | None = None) -> None:
+def assert_negative(
+    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless all elements are below zero.
 
     >>> assert_negative([-1.0, -2.0])
@@ -190,7 +238,9 @@ def assert_negative(x: Any, message: str | None = None) -> None:
     _check("negative", "x < 0", message, x)
 
 
-def assert_non_positive(x: Any, message: str | None = None) -> None:
+def assert_non_positive(
+    x: Any, message: str | None = None, summarize: int | None = None, name: str | None = None
+) -> None:
     """Raise unless all elements are at most zero.
 
     >>> assert_non_positive([-1.0, 0.0])
@@ -198,23 +248,24 @@ def assert_non_positive(x: Any, message: str | None = None) -> None:
     _check("non_positive", "x <= 0", message, x)
 
 
-def assert_all_finite(x: Any, message: str | None = None) -> None:
-    """Raise a NonFiniteError if an element is infinite or NaN.
+def assert_all_finite(x: Any, message: str | None = None, name: str | None = None) -> Any:
+    """Return the tensor, or raise a NonFiniteError if an element is infinite or NaN.
 
-    >>> assert_all_finite([0.0])
+    >>> assert_all_finite([0.0]).tolist()
+    [0.0]
     """
+    x = to_tensor(x)
     _check("finite", "finite values", message, x, error="NonFiniteError")
+    return x
 
 
-def check_numerics(tensor: Any, message: str) -> Any:
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
     """Return the tensor, or raise a NonFiniteError if an element is infinite or NaN.
 
     >>> float(check_numerics(2.0, "the loss"))
     2.0
     """
-    tensor = to_tensor(tensor)
-    assert_all_finite(tensor, message)
-    return tensor
+    return assert_all_finite(tensor, message)
 
 
 _check_numerics = [False]

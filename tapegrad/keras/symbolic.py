@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
+
+import numpy as np
 
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
@@ -22,6 +25,7 @@ from tapegrad.ops.creation import ones, zeros
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not, logical_or, logical_xor
 from tapegrad.ops.elementwise.rounding import round as nearest
 from tapegrad.ops.shape.functions import reshape, squeeze
+from tapegrad.sparse.tensor import SparseTensor
 
 Shape = tuple[int | None, ...]
 
@@ -39,9 +43,16 @@ class KerasTensor:
     __array_priority__ = 1000
     __array_ufunc__ = None
 
-    def __init__(self, shape: Sequence[int | None], dtype: str, name: str | None = None) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int | None],
+        dtype: str,
+        name: str | None = None,
+        sparse: bool = False,
+    ) -> None:
         self.shape: Shape = tuple(shape)
         self.dtype = dtype
+        self.sparse = sparse
         self.name = name or f"keras_tensor_{next(_numbers)}"
         self.node: Node | None = None
         self.index = 0
@@ -163,7 +174,7 @@ def call_symbolically(layer: Any, args: Any, kwargs: Any) -> Any:
     has_own_spec = not type(layer).compute_output_spec.__qualname__.startswith("Layer.")
     # Nor do they say that it is an integer, as for indices.
     takes_others = more or not all([as_dtype(x.dtype).is_floating for x in node.inputs])
-    takes_others = takes_others or any([x._keras_mask is not None for x in node.inputs])
+    takes_others = takes_others or any([x._keras_mask is not None or x.sparse for x in node.inputs])
     infer = (takes_others and _has_no_output_shape(layer)) or (takes_text and not has_own_spec)
     spec = partial(inferred_outputs, layer) if infer else layer.compute_output_spec
     outputs = node.set_outputs(spec(*args, **kwargs))
@@ -182,15 +193,22 @@ def _has_no_output_shape(layer: Any) -> bool:
 
 def inferred_outputs(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """Return symbolic outputs, inferred from two calls on zeros."""
-    one, other = for_two_sizes(lambda size: called_on_zeros(layer, (args, kwargs), size))
+    given = (args, kwargs)
+    lengths = [n for x in nest.flatten(given) for n in getattr(x, "shape", ()) if n]
+    one, other = for_two_sizes(lambda size: called_on_zeros(layer, given, size), lengths)
     return nest.map_structure(_common, one, other)
 
 
-def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
+_LONGEST = 4096
+"""The greatest length of an input that is tried for unknown sizes, because zeros take memory."""
+
+
+def for_two_sizes(call: Callable[[int], Any], lengths: Sequence[int] = ()) -> tuple[Any, Any]:
     """Return the results of calls with two values for unknown sizes; sizes that differ are unknown.
 
     The sizes are 2 and 3. A layer may need others, e.g. to reshape a batch to 32 rows; then they
-    are 64 and 128, the one size that a reshape in the layer allows, or 1.
+    are 64 and 128, the one size that a reshape in the layer allows, 1, or one of the known
+    `lengths` of the inputs, such as the number of nodes beside an adjacency matrix.
 
     >>> for_two_sizes(lambda size: (size, 3))
     ((2, 3), (3, 3))
@@ -201,10 +219,10 @@ def for_two_sizes(call: Callable[[int], Any]) -> tuple[Any, Any]:
         try:
             return call(64), call(128)
         except ShapeError:
-            try:
-                return for_one_size(call, _only_size(error) or 1)
-            except ShapeError:
-                raise error from None
+            for size in (_only_size(error) or 1, *sorted({n for n in lengths if n <= _LONGEST})):
+                with suppress(ShapeError):
+                    return for_one_size(call, size)
+            raise error from None
 
 
 def for_one_size(call: Callable[[int], Any], size: int) -> tuple[Any, Any]:
@@ -251,6 +269,8 @@ def _values_for(given: Any, size: int) -> Any:
         sizes = [size if n is None else n for n in x.shape]
         if x.dtype == "string":
             return sample_texts(sizes, size)
+        if x.sparse:
+            return SparseTensor(np.zeros((0, len(sizes)), np.int64), zeros([0], x.dtype), sizes)
         value: Any = zeros(sizes, x.dtype)
         if x._keras_mask is not None:
             value._keras_mask = ones(

@@ -89,6 +89,10 @@ class SparseTensor:
         if name in ("cast", "identity", "abs", "negative", "sign", "square", "sqrt"):
             inner = [one.values if isinstance(one, SparseTensor) else one for one in args]
             return self.with_values(function(*inner, **kwargs))
+        if name in ("shape", "size", "rank"):
+            whole = broadcast_to(constant(0.0), self._shape)  # a view
+            inner = [whole if isinstance(one, SparseTensor) else one for one in args]
+            return function(*inner, **kwargs)
         raise ArgumentTypeError(
             f"{name} does not take sparse tensors. The functions of tapegrad.sparse do; "
             "tapegrad.sparse.to_dense returns a tensor."

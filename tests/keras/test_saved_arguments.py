@@ -95,3 +95,36 @@ def test_layers_of_users_get_sparse_tensors() -> None:
 
     np.testing.assert_allclose(y, summed @ model.out.get_weights()[0], rtol=1e-5)
     np.testing.assert_allclose(step(x, adjacency), y, rtol=1e-6)
+
+
+def test_models_with_sparse_inputs_for_layers_of_users() -> None:
+    x, nodes = np.arange(6.0, dtype="float32").reshape(3, 2), 3
+    adjacency = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], [1.0, 1.0, 1.0], [nodes, nodes])
+    inputs = [keras.Input((2,)), keras.Input((nodes,), sparse=True)]
+    hidden = Neighbours()(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    data = tf.data.Dataset.from_tensors(((x, adjacency), np.ones((nodes, 1)))).repeat()
+    config = model.get_config()
+
+    model.compile("sgd", "mse")
+    model.fit(data, steps_per_epoch=2, verbose=0)
+    again = keras.Model.from_config(config, custom_objects={"Neighbours": Neighbours})
+    again.set_weights(model.get_weights())
+    clone = keras.models.clone_model(again)
+    clone.set_weights(model.get_weights())
+    y = model.predict(data, steps=1, verbose=0)
+
+    assert hidden.shape == (None, 2)
+    np.testing.assert_allclose(again([x, adjacency]), y, rtol=1e-5)
+    np.testing.assert_allclose(clone([x, adjacency]), y, rtol=1e-5)
+    loss = model.train_on_batch([x, adjacency], np.ones((nodes, 1)))
+    np.testing.assert_allclose(loss, np.mean((y - 1.0) ** 2), rtol=1e-5)
+
+
+def test_the_backend_knows_the_shape_of_a_sparse_tensor() -> None:
+    x = tf.SparseTensor([[0, 1]], [5.0], [3, 4])
+    k = keras.backend
+
+    assert (k.ndim(x), k.int_shape(x), k.dtype(x)) == (2, (3, 4), "float32")
+    assert tf.shape(x).tolist() == [3, 4]
+    assert (int(tf.size(x)), int(tf.rank(x))) == (12, 2)

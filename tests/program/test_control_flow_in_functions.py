@@ -338,9 +338,20 @@ def test_assertions_hold_at_each_call_and_leave_variables_alone() -> None:
 )
 def test_each_assertion_eagerly_and_recorded(check: Any, good: Any, bad: Any) -> None:
     for call in (check, tf.function(lambda *args: check(*args))):
-        call(*map(tf.constant, good))
+        result = call(*map(tf.constant, good))
+        assert result is None or (result.numpy() == good and "finite" in check.__name__)
         with pytest.raises(ValueError, match=r"The assertion at .* requires"):
             call(*map(tf.constant, bad))
+
+
+def test_assertions_take_the_options_of_tensorflow() -> None:
+    tf.debugging.assert_equal(1, 1, "of the sizes", summarize=3, name="sizes")
+    tf.debugging.assert_near(1.0, 1.0, summarize=3, name="near")
+    tf.debugging.assert_positive(1.0, summarize=3, name="positive")
+    with tf.GradientTape() as tape:
+        x = tf.Variable(3.0)
+        y = tf.debugging.assert_all_finite(x * x, "x", name="finite")
+    assert tape.gradient(y, x).numpy() == 6.0
 
 
 def test_check_numerics_returns_its_tensor() -> None:

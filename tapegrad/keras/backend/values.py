@@ -109,7 +109,7 @@ def ndim(x: Any) -> int:
     >>> ndim([[1.0, 2.0]])
     2
     """
-    return len(x.shape if isinstance(x, KerasTensor) else as_operand(x).shape)
+    return len(x.shape if isinstance(x, KerasTensor | SparseTensor) else as_operand(x).shape)
 
 
 def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
@@ -240,7 +240,9 @@ def dtype(x: Any) -> str:
     >>> dtype(variable(3.0))
     'float32'
     """
-    return x.dtype if isinstance(x, KerasTensor) else str(as_operand(x).dtype.name)
+    if isinstance(x, KerasTensor):
+        return x.dtype
+    return str((x if is_sparse(x) else as_operand(x)).dtype.name)
 
 
 def is_sparse(tensor: Any) -> bool:

@@ -28,6 +28,7 @@ class InputLayer(Layer):
         name: str | None = None,
         input_shape: Sequence[int | None] | int | None = None,
         batch_input_shape: Sequence[int | None] | None = None,
+        sparse: bool | None = None,
     ) -> None:
         super().__init__(name=name)
         # The names before Keras 3.
@@ -55,14 +56,16 @@ class InputLayer(Layer):
         sizes = tuple(None if n is None else int(n) for n in sizes)
         self.batch_shape = sizes
         self.input_dtype = "float32" if dtype is None else as_dtype(dtype).name
-        self.output = KerasTensor(sizes, self.input_dtype, name=self.name)
+        self.sparse = bool(sparse)
+        self.output = KerasTensor(sizes, self.input_dtype, self.name, self.sparse)
         Node(self, (), {}).set_outputs(self.output)
         self.last_output_shape = sizes
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor arguments of this input."""
-        return {"batch_shape": self.batch_shape, "dtype": self.input_dtype, "name": self.name}
+        config = {"batch_shape": self.batch_shape, "dtype": self.input_dtype, "name": self.name}
+        return {**config, "sparse": True} if self.sparse else config
 
     def call(self, inputs: Any) -> Any:
         return inputs
@@ -81,12 +84,12 @@ def Input(  # noqa: N802  # Keras' name
 ) -> KerasTensor:
     """Return a symbolic tensor that is an input of a functional model.
 
-    A sparse tensor for a sparse input becomes a dense one when the model is called. With `tensor`,
-    a symbolic tensor, its shape and dtype are those of the input.
+    A sparse tensor for a sparse input becomes a dense one in the layers of Keras; layers of users
+    get it as it is. With `tensor`, a symbolic tensor, its shape and dtype are those of the input.
 
     >>> Input(shape=(28, 28, 1)).shape
     (None, 28, 28, 1)
     """
     if tensor is not None and shape is None and batch_shape is None:
         batch_shape, dtype = tuple(tensor.shape), dtype or tensor.dtype
-    return InputLayer(shape, batch_size, dtype, batch_shape, name).output
+    return InputLayer(shape, batch_size, dtype, batch_shape, name, sparse=sparse).output

@@ -526,7 +526,10 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
 
         The default calls the layer on zeros with two values for unknown sizes.
         """
-        shapes = for_two_sizes(lambda size: shape_of(self._call_on_zeros(input_shape, size)))
+        lengths = [n for n in nest.flatten(input_shape) if isinstance(n, int)]
+        shapes = for_two_sizes(
+            lambda size: shape_of(self._call_on_zeros(input_shape, size)), lengths
+        )
         return nest.map_structure(_common_shape, *map(_wrapped, shapes))
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:

@@ -84,9 +84,9 @@ class ArrayBatches:
             rows = slice(start, stop) if order is None else order[start:stop]
             if self._is_plain:
                 x, y, weights = self._arrays
-                yield _placed((_rows(rows, x), _rows(rows, y), _rows(rows, weights)))
+                yield placed((_rows(rows, x), _rows(rows, y), _rows(rows, weights)))
             else:
-                yield _placed(nest.map_structure(partial(_rows, rows), self._arrays))
+                yield placed(nest.map_structure(partial(_rows, rows), self._arrays))
 
 
 def _new_seed() -> int:
@@ -169,7 +169,7 @@ class StreamBatches:
     def _batches(self) -> Iterator[Batch]:
         for data in self._reading:
             x, y, weights = unpack(tuple(data) if isinstance(data, list) else data)
-            x, y, weights = _placed((x, y, weights))
+            x, y, weights = placed((x, y, weights))
             if self._class_weight is not None:
                 weights = weights_of_classes(y, weights, self._class_weight)
             yield x, y, weights
@@ -198,14 +198,14 @@ class ReplayedIterator:
             yield batch
 
 
-def _placed(batch: Batch) -> Batch:
+def placed(batch: Batch) -> Batch:
     """Return a batch as tensors; those that are on the host are copied together."""
     is_plain = not any([nest.is_nested(one) for one in batch])
     leaves = list(batch) if is_plain else nest.flatten(batch)
     arrays = {
         k: _narrow(np.asarray(one))
         for k, one in enumerate(leaves)
-        if one is not None and not isinstance(one, Tensor | StringTensor)
+        if one is not None and not isinstance(one, Tensor | StringTensor | SparseTensor)
     }
     for k in [k for k, array in arrays.items() if is_text(array)]:
         leaves[k] = to_any_tensor(arrays.pop(k))

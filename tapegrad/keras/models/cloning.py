@@ -38,7 +38,10 @@ def clone_model(model: Any, *, clone_function: Callable[[Any], Any] | None = Non
             f"Got {type(model).__name__}: call its class to create another model."
         )
     made: dict[int, Any] = {}
-    found = {id(x): Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in model.inputs}
+    found = {
+        id(x): Input(batch_shape=x.shape, dtype=x.dtype, name=x.name, sparse=x.sparse)
+        for x in model.inputs
+    }
 
     def now(x: Any) -> Any:
         return found[id(x)] if isinstance(x, KerasTensor) else x

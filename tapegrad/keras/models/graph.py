@@ -44,7 +44,10 @@ def graph_config(network: Any) -> dict[str, Any]:
 def graph_ends(config: Mapping[str, Any]) -> Any:
     """Rebuild a graph from its configuration, and return its inputs and outputs."""
     graph = deserialize_keras_object({key: config[key] for key in ("inputs", "layers", "calls")})
-    tensors = [Input(batch_shape=x.shape, dtype=x.dtype, name=x.name) for x in graph["inputs"]]
+    tensors = [
+        Input(batch_shape=x.shape, dtype=x.dtype, name=x.name, sparse=x.sparse)
+        for x in graph["inputs"]
+    ]
 
     def tensor_at(place: Any) -> Any:
         return tensors[place.number] if isinstance(place, Place) else place

@@ -152,6 +152,8 @@ class _Leaf(list[Any]):
 
 def _input_record(x: Any) -> dict[str, Any]:
     config = {"batch_shape": list(x.shape), "dtype": x.dtype, "name": x.name}
+    if x.sparse:
+        config["sparse"] = True
     record = {"module": "keras.layers", "class_name": "InputLayer", "config": config}
     return {**record, "registered_name": None, "name": x.name, "inbound_nodes": []}
 

@@ -27,6 +27,7 @@ from tapegrad.keras.models.batches import (
     ReplayedIterator,
     as_arrays,
     batches_of,
+    placed,
     repeats,
 )
 from tapegrad.keras.models.class_weights import check_class_weight, weights_of_classes
@@ -44,6 +45,7 @@ from tapegrad.keras.models.steps import Steps, executions
 from tapegrad.keras.optimizers.base import Optimizer
 from tapegrad.ops.collective.replicas import fixed_shards
 from tapegrad.ops.shape.joining import concat
+from tapegrad.sparse.tensor import SparseTensor
 
 
 class Trainer(Steps):
@@ -322,6 +324,8 @@ class Trainer(Steps):
 
 def _one_batch(x: Any, y: Any = None, weights: Any = None) -> Any:
     """Return all arrays as one batch of tensors."""
+    if any([isinstance(leaf, SparseTensor) for leaf in nest.flatten(x)]):
+        return placed((x, y, weights))
     x = as_arrays(x)
     sizes = [leaf.shape[0] for leaf in nest.flatten(x) if getattr(leaf, "shape", ())]
     (batch,) = ArrayBatches((x, y, weights), int(sizes[0]) if sizes else None, shuffle=False)

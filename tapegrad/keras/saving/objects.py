@@ -61,7 +61,11 @@ _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     slice: ("__slice__", lambda s: [s.start, s.stop, s.step], lambda parts: _sliced(parts)),
     type(...): ("__ellipsis__", lambda _: None, lambda _: ...),
     Place: ("__place__", lambda x: x.number, Place),
-    KerasTensor: ("__input__", lambda x: [x.shape, x.dtype, x.name], lambda x: KerasTensor(*x)),
+    KerasTensor: (
+        "__input__",
+        lambda x: [x.shape, x.dtype, x.name, *[True] * x.sparse],
+        lambda x: KerasTensor(*x),
+    ),
     np.ndarray: (
         "__array__",
         lambda x: [x.tolist(), x.dtype.name],

@@ -1,4 +1,6 @@
-"""Accumulate gradients over several calls: the same steps, and only the last call communicates."""
+"""When gradients travel: once per step if accumulated, and during the sweep if recorded."""
+
+import re
 
 import numpy as np
 
@@ -6,6 +8,7 @@ import tapegrad as tf
 import tapegrad.compat.horovod as hvd
 from tapegrad import distribute, keras
 from tapegrad.core.world import current_world
+from tapegrad.ops.collective.replicas import BUCKET, buckets
 
 distribute.init()
 rank, size = distribute.rank(), distribute.size()
@@ -50,4 +53,25 @@ for is_recorded in (False, True):
         keras.optimizers.SGD(0.5), backward_passes_per_step=STEPS, op=hvd.Sum
     )
     check(optimizer, 1, is_recorded)
+# A recorded step adds each bucket as soon as its gradients are there, between products.
+buckets.__defaults__ = (1,)
+with strategy.scope():
+    layers = [keras.layers.Dense(4, use_bias=False) for _ in range(3)]
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    optimizer = keras.optimizers.SGD(0.1)
+
+
+@tf.function
+def train(inputs):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(inputs) ** 2)
+    found = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(found, model.trainable_variables))
+
+
+train(tf.ones((2, 4)))
+steps = re.findall(r"# (matmul|sum_over_replicas)", train.program(tf.ones((2, 4))).source())
+assert (steps.count("matmul"), steps.count("sum_over_replicas")) == (8, 3), steps
+assert all(steps[k - 1] == "matmul" for k, name in enumerate(steps) if name != "matmul"), steps
+buckets.__defaults__ = (BUCKET,)
 print("accumulated", rank, flush=True)
