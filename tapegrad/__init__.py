@@ -107,9 +107,11 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from tapegrad.critical_section import CriticalSection
     from tapegrad.ctc.labels import edit_distance
     from tapegrad.debug.memory_use import memory_info, reset_peak_memory
     from tapegrad.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
+    from tapegrad.device_spec import DeviceSpec
     from tapegrad.distribute.variable_kinds import VariableAggregation, VariableSynchronization
     from tapegrad.keras import initializers, metrics
     from tapegrad.keras.initializers import (
@@ -261,7 +263,13 @@ if TYPE_CHECKING:
         to_device,
         transpose,
     )
-    from tapegrad.ops.shape.joining import concat, split, stack, unstack
+    from tapegrad.ops.shape.joining import (
+        concat,
+        split,
+        stack,
+        stack as parallel_stack,
+        unstack,
+    )
     from tapegrad.ops.shape.padding import pad
     from tapegrad.ops.shape.rearranging import (
         batch_to_space,
@@ -278,11 +286,14 @@ if TYPE_CHECKING:
     from tapegrad.program.graph_mode import (
         control_dependencies,
         executing_eagerly,
+        get_static_value,
         group,
         init_scope,
         inside_function,
+        is_symbolic_tensor,
         name_scope,
         no_op,
+        tuple_of as tuple,
     )
     from tapegrad.program.host_call import numpy_function, py_function, timestamp
     from tapegrad.program.record.effects import print_tensors as print
@@ -315,6 +326,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+<<<<<<< HEAD
     "Assert", "DType", "GradientTape", "IndexedSlices", "Module", "RaggedTensor",
     "RaggedTensorSpec", "SparseTensor", "SparseTensorSpec", "Tensor", "TensorArray", "TensorShape",
     "TensorSpec", "TypeSpec", "UnconnectedGradients", "Variable", "VariableAggregation",
@@ -345,14 +357,46 @@ __all__ = [
     "reduce_min", "reduce_prod", "reduce_sum", "register_tensor_conversion_function", "repeat",
     "required_space_to_batch_paddings", "reset_peak_memory", "reshape", "reverse",
     "reverse_sequence", "rfftnd", "roll", "round", "saturate_cast", "scalar_mul", "scan",
+=======
+    "Assert", "CriticalSection", "DType", "DeviceSpec", "GradientTape", "IndexedSlices", "Module",
+    "RaggedTensor", "RaggedTensorSpec", "SparseTensor", "SparseTensorSpec", "Tensor", "TensorArray",
+    "TensorShape", "TensorSpec", "TypeSpec", "UnconnectedGradients", "Variable",
+    "VariableAggregation", "VariableSynchronization", "abs", "acos", "acosh", "add", "add_n",
+    "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "assert_equal", "assert_greater",
+    "assert_less", "assert_rank", "atan", "atan2", "atanh", "audio", "autodiff", "autograph",
+    "batch_to_space", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "case", "cast", "checkpoint", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "compat", "complex", "complex128", "complex64", "concat",
+    "cond", "config", "constant", "constant_initializer", "control_dependencies",
+    "convert_to_tensor", "cos", "cosh", "cumsum", "custom_gradient", "data", "debug", "debugging",
+    "device", "distribute", "divide", "double", "dtypes", "dynamic_partition", "dynamic_stitch",
+    "edit_distance", "eig", "eigvals", "einsum", "ensure_shape", "equal", "errors",
+    "executing_eagerly", "exp", "expand_dims", "experimental", "extend", "eye", "fill", "float16",
+    "float32", "float64", "floor", "floordiv", "foldl", "foldr", "function", "gather", "gather_nd",
+    "get_logger", "get_static_value", "grad", "grad_pass_through", "gradients", "greater",
+    "greater_equal", "group", "half", "hessian", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "hub", "hvp", "identity", "identity_n", "image", "index_add",
+    "index_update", "init_scope", "initializers", "inside_function", "int16", "int32", "int64",
+    "int8", "io", "is_symbolic_tensor", "is_tensor", "jacobian", "jvp", "keras", "less",
+    "less_equal", "linalg", "linspace", "list_devices", "logical_and", "logical_not", "logical_or",
+    "lookup", "losses", "map_fn", "math", "math_mod", "matmul", "matrix_square_root", "maximum",
+    "memory_info", "meshgrid", "metrics", "minimum", "multiply", "name_scope", "negative", "nest",
+    "newaxis", "nn", "no_op", "norm", "not_equal", "numpy", "numpy_function", "one_hot", "ones",
+    "ones_initializer", "ones_like", "onnx", "optimizers", "pad", "parallel_stack", "pi", "pow",
+    "print", "profiler", "py_function", "queue", "ragged", "random", "random_normal_initializer",
+    "random_uniform_initializer", "range", "rank", "realdiv", "recompute_grad", "reduce_all",
+    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod",
+    "reduce_sum", "register_tensor_conversion_function", "repeat", "reset_peak_memory", "reshape",
+    "reverse", "reverse_sequence", "roll", "round", "saturate_cast", "scalar_mul", "scan",
+>>>>>>> hn2
     "scatter_nd", "scipy", "searchsorted", "sequence_mask", "sets", "shape", "shape_n", "sigmoid",
     "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "sparse", "special",
     "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "strided_slice", "string",
     "strings", "subtract", "summary", "switch_case", "tan", "tanh", "tensor_scatter_nd_add",
     "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
     "tensor_scatter_nd_update", "tensordot", "test", "testing", "tile", "timestamp", "to_device",
-    "train", "transpose", "truediv", "truncatediv", "truncatemod", "type_spec_from_value", "types",
-    "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index",
+    "train", "transpose", "truediv", "truncatediv", "truncatemod", "tuple", "type_spec_from_value",
+    "types", "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index",
     "unstack", "value_and_grad", "vectorized_map", "version", "vjp", "vmap", "wait_for_programs",
     "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]  # fmt: skip

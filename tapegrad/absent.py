@@ -39,7 +39,6 @@ _PRESET = "Programs are compiled in one way; there is nothing to set."
 
 ABSENT = {
     "AggregationMethod": "Gradients are always added.",
-    "CriticalSection": "Variable.assign_add and the like are atomic; else use threading.Lock.",
     "Graph": _SESSIONS,
     "Operation": _SESSIONS,
     "OptionalSpec": "Use None for a value that is missing.",
@@ -50,7 +49,6 @@ ABSENT = {
     "distribute.coordinator": _PROCESSES,
     "estimator": "Use keras.Model with fit and evaluate.",
     "feature_column": "Use the layers of keras for preprocessing.",
-    "get_static_value": "x.numpy() returns the value of a tensor.",
     "graph_util": _SESSIONS,
     "hessians": "Use tapegrad.hessian.",
     "io.SparseFeature": _RECORDS,
@@ -58,12 +56,10 @@ ABSENT = {
     "lite": _SAVING,
     "load_library": "Functions in C and CUDA are added with tapegrad.extend.",
     "load_op_library": "Functions in C and CUDA are added with tapegrad.extend.",
-    "lookup.experimental.DenseHashTable": "Use tapegrad.lookup.experimental.MutableHashTable.",
     "mlir": "`explain()` of a tapegrad.function says what was compiled.",
     "placeholder": _SESSIONS,
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
-    "strings.to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
     "sysconfig": "Backends are Python packages; see docs/backends.md.",
     "tables_initializer": _SESSIONS,
@@ -85,20 +81,12 @@ RULES = {
         "tapegrad.saved_model.load."
     ),
     "autograph.*": "Use tapegrad.autograph.to_code to see what becomes of a function.",
-    "ragged.*": (
-        "tapegrad.ragged has constant, boolean_mask, map_flat_values, range, stack and more; "
-        "RaggedTensor.to_tensor makes a padded tensor, and row_splits has the bounds of rows."
-    ),
     "ragged_*": _RAGGED,
-    "sparse.*": (
-        "tapegrad.sparse has the constructors, conversions, sums and products of sparse tensors; "
-        "tapegrad.sparse.to_dense makes a tensor for everything else."
-    ),
+    "sparse.sampled_addmm": "Use tapegrad.sparse.to_dense and tapegrad.linalg.matmul.",
     "IndexedSlicesSpec": _SPECS,
     "TensorArraySpec": _SPECS,
     "data.DatasetSpec": _SPECS,
     "data.IteratorSpec": _SPECS,
-    "DeviceSpec": "Use tapegrad.device with a name such as '/GPU:0'.",
     "NoneTensorSpec": "Use None for a value that is missing.",
     "approx_top_k": "Use tapegrad.math.approx_max_k.",
     "bitcast": "Use x.numpy().view(dtype) on the host.",
@@ -138,10 +126,7 @@ RULES = {
     "fingerprint": "Use tapegrad.strings.to_hash_bucket_fast, or hashlib on the host.",
     "get_current_name_scope": "Names have no scopes.",
     "guarantee_const": "Values that do not change need no mark.",
-    "image.*jpeg*": _IMAGES,
     "image.decode_*": _IMAGES,
-    "io.*jpeg*": _IMAGES,
-    "io.decode_gif": _IMAGES,
     "io.decode_jxl": _IMAGES,
     "io.decode_webp": _IMAGES,
     "image.*bounding_box*": "Use tapegrad.image.crop_and_resize and non_max_suppression.",
@@ -150,13 +135,9 @@ RULES = {
     "make_ndarray": _GRAPH_FILES,
     "io.write_graph": _GRAPH_FILES,
     "version.GRAPH_DEF_*": _GRAPH_FILES,
-    "io.decode_compressed": "Use Python's gzip and zlib on the host.",
     "io.*code_proto": "Use the package protobuf on the host.",
-    "io.decode_json_example": "Use Python's json on the host.",
     "io.*_sparse": _SPARSE,
     "io.gfile.get_registered_schemes": "Files are local ones.",
-    "io.match_filenames_once": "Use tapegrad.io.gfile.glob.",
-    "is_symbolic_tensor": "Symbolic tensors are those of Keras; see keras.utils.is_keras_tensor.",
     "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",
     "quantization.experimental": "Use float16 or bfloat16; see docs/dtypes.md.",
@@ -170,7 +151,6 @@ RULES = {
     "no_gradient": "Use tapegrad.stop_gradient.",
     "nondifferentiable_batch_function": "Collect batches before the call.",
     "optimizers.*": _OF_KERAS,
-    "parallel_stack": "Use tapegrad.stack.",
     "random.Algorithm": "The generator is always Philox.",
     "random.create_rng_state": "Use tapegrad.random.Generator.",
     "random.stateless_binomial": "Use tapegrad.random.Generator.",
@@ -178,8 +158,6 @@ RULES = {
     "random.experimental.create_rng_state": "Use tapegrad.random.Generator.",
     "random.experimental.index_shuffle": "Use tapegrad.random.stateless_shuffle.",
     "random_index_shuffle": "Use tapegrad.random.stateless_shuffle.",
-    "strings.unicode_*": "Use Python's text methods on the host.",
-    "strings.unsorted_segment_join": "Use tapegrad.strings.reduce_join.",
     "summary.graph": (
         "Use tapegrad.summary.scalar, tapegrad.summary.histogram and tapegrad.summary.image."
     ),
@@ -241,7 +219,6 @@ RULES = {
         "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
         "tapegrad.train.latest_checkpoint."
     ),
-    "tuple": "Use a Python tuple.",
 }
 """Patterns of further names; the first that fits counts."""
 

@@ -130,10 +130,13 @@ FUNCTIONS_IN = {
     "program.function_decorator": "function",
     "program.graph_mode": (
         "control_dependencies executing_eagerly group init_scope inside_function name_scope no_op"
+        " get_static_value is_symbolic_tensor"
     ),
     "program.record.history": "gradients",
     "program.host_call": "numpy_function py_function timestamp",
     "program.record.signature": "TensorSpec",
+    "critical_section": "CriticalSection",
+    "device_spec": "DeviceSpec",
     "ragged": "RaggedTensor",
     "sparse": "SparseTensor",
     "distribute.variable_kinds": "VariableAggregation VariableSynchronization",
@@ -148,6 +151,8 @@ RENAMED = {
     "math_mod": ("ops.elementwise.rounding", "mod"),
     "matrix_square_root": ("ops.linalg.functions", "sqrtm"),
     "ones_initializer": ("keras.initializers", "Ones"),
+    "parallel_stack": ("ops.shape.joining", "stack"),
+    "tuple": ("program.graph_mode", "tuple_of"),
     "pow": ("ops.elementwise.powers", "power"),
     "print": ("program.record.effects", "print_tensors"),
     "random_normal_initializer": ("keras.initializers", "RandomNormal"),

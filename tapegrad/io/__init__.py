@@ -7,7 +7,7 @@ from typing import Any
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.io import gfile
-from tapegrad.io.files import matching_files, read_file, write_file
+from tapegrad.io.files import match_filenames_once, matching_files, read_file, write_file
 from tapegrad.io.images import (
     decode_bmp,
     decode_image,
@@ -16,6 +16,7 @@ from tapegrad.io.images import (
     encode_jpeg,
     encode_png,
 )
+from tapegrad.io.jpeg import decode_and_crop_jpeg, decode_gif, extract_jpeg_shape, is_jpeg
 from tapegrad.io.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -31,6 +32,7 @@ from tapegrad.io.parsing import (
 from tapegrad.io.records import TFRecordOptions, TFRecordWriter
 from tapegrad.io.sequences import parse_sequence_example, parse_single_sequence_example
 from tapegrad.io.tensor_messages import parse_tensor, serialize_tensor
+from tapegrad.io.unpacking import decode_compressed, decode_json_example
 
 __all__ = [
     "FixedLenFeature",
@@ -39,17 +41,24 @@ __all__ = [
     "VarLenFeature",
     "TFRecordOptions",
     "TFRecordWriter",
+    "decode_and_crop_jpeg",
     "decode_base64",
     "decode_bmp",
+    "decode_compressed",
     "decode_csv",
+    "decode_gif",
     "decode_image",
     "decode_jpeg",
+    "decode_json_example",
     "decode_png",
     "decode_raw",
     "encode_base64",
     "encode_jpeg",
     "encode_png",
+    "extract_jpeg_shape",
     "gfile",
+    "is_jpeg",
+    "match_filenames_once",
     "matching_files",
     "parse_example",
     "parse_sequence_example",

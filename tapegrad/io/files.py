@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.values.strings import StringTensor, string_tensor, text_array
+from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.io.paths import local_path, named_errors
 
@@ -61,6 +62,15 @@ def matching_files(pattern: Any, name: str | None = None) -> StringTensor:
     found = np.empty(len(paths := files_matching(pattern, "matching_files")), object)
     found[:] = [os.fsencode(path) for path in paths]
     return string_tensor(found)
+
+
+def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+    """Return a variable with the paths of the files that match now.
+
+    >>> match_filenames_once("no such folder/*").shape
+    (0,)
+    """
+    return Variable(matching_files(pattern), trainable=False, name=name or "matching_filenames")
 
 
 def files_matching(pattern: Any, function: str) -> list[str]:

@@ -85,6 +85,16 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Any
 
 def _decoded(contents: Any, channels: int | None, dtype: Any, function: str) -> Any:
     check_choice("channels", channels, (None, 0, 1, 3, 4))
+    image = opened_image(contents, function)
+    mode = _MODES[channels] if channels else image.mode if image.mode in _KNOWN else "RGB"
+    pixels = np.array(image.convert(mode), np.uint8)
+    tensor = as_tensor(pixels.reshape(*pixels.shape[:2], -1))
+    wanted = as_dtype(dtype)
+    return tensor if wanted.name == "uint8" else convert_image_dtype(tensor, wanted)
+
+
+def opened_image(contents: Any, function: str) -> Any:
+    """Return the bytes of a file as an image of Pillow."""
     opened = _pillow(function)
     try:
         image = opened.open(io.BytesIO(bytes_of(contents)))
@@ -93,11 +103,7 @@ def _decoded(contents: Any, channels: int | None, dtype: Any, function: str) -> 
         raise FileFormatError(
             f"{function}: this is not an image, or it is damaged: {error}"
         ) from error
-    mode = _MODES[channels] if channels else image.mode if image.mode in _KNOWN else "RGB"
-    pixels = np.array(image.convert(mode), np.uint8)
-    tensor = as_tensor(pixels.reshape(*pixels.shape[:2], -1))
-    wanted = as_dtype(dtype)
-    return tensor if wanted.name == "uint8" else convert_image_dtype(tensor, wanted)
+    return image
 
 
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Any:

@@ -69,9 +69,9 @@ _SENTENCES: dict[str, dict[str, str]] = {
     "keras.utils": {
         "Config": "Use a Python dict.",
         "FeatureSpace": _REAL,
-        "bounding_boxes": _REAL,
         "model_to_dot": "Use keras.utils.plot_model, which needs no other program.",
     },
+    "keras.utils.bounding_boxes": {"affine_transform": _REAL},
     "Model": {
         "quantize": f"Quantization is not supported. {_REAL}",
     },

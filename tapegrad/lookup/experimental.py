@@ -4,9 +4,9 @@ from typing import Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.lookup.tables import MutableHashTable
+from tapegrad.lookup.tables import DenseHashTable, MutableHashTable
 
-__all__ = ["MutableHashTable"]
+__all__ = ["DenseHashTable", "MutableHashTable"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.errors import ArgumentError, DTypeError, FileFormatError
+from tapegrad.fingerprints import farm_hash
 from tapegrad.io.files import read_file
-from tapegrad.strings.fingerprints import farm_hash
 from tapegrad.strings.ragged import Ragged, as_tensor
 
 
@@ -263,3 +263,45 @@ class MutableHashTable(_Table):
     def erase(self, keys: Any, name: str | None = None) -> None:
         """Remove keys that are in the table."""
         self.remove(keys)
+
+
+class DenseHashTable(MutableHashTable):
+    """A table that `insert` and `remove` change, in which two keys must not occur.
+
+    >>> table = DenseHashTable("int64", "int64", -1, empty_key=0, deleted_key=-2)
+    >>> table.insert([3], [5])
+    >>> table.lookup([3, 4]).tolist()
+    [5, -1]
+    """
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        empty_key: Any,
+        deleted_key: Any,
+        initial_num_buckets: int | None = None,
+        name: str = "MutableDenseHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
+        self._reserved = {
+            _array(key, key_dtype).item(): what
+            for key, what in ((empty_key, "empty_key"), (deleted_key, "deleted_key"))
+        }
+        if len(self._reserved) == 1:
+            raise ArgumentError(
+                f"empty_key and deleted_key must differ. Got {empty_key!r} for both."
+            )
+
+    def insert(self, keys: Any, values: Any, name: str | None = None) -> None:
+        """Set the values of keys."""
+        for key in _array(keys, self.key_dtype).ravel().tolist():
+            if key in self._reserved:
+                raise ArgumentError(
+                    f"The key {key!r} is the {self._reserved[key]} of this table, which must not "
+                    "occur. Choose another one."
+                )
+        super().insert(keys, values)

@@ -10,7 +10,10 @@ from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.recorder import EMPTY, using_stack
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentTypeError
 from tapegrad.program.record.recording import current_recording, set_recording
 
@@ -68,6 +71,39 @@ class name_scope(ContextDecorator):  # noqa: N801  # TensorFlow's name
 
     def _recreate_cm(self) -> name_scope:
         return name_scope(self.name)  # a decorated function may call itself
+
+
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Return whether a value is a tensor of a function that is being recorded, or one of Keras.
+
+    >>> is_symbolic_tensor([1.0])
+    False
+    """
+    if isinstance(tensor, Tensor):
+        return current_recording() is not None
+    return hasattr(tensor, "keras_history") or type(tensor).__name__ == "KerasTensor"
+
+
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """Return the value of a tensor as an array, or None while a function is recorded.
+
+    >>> get_static_value([1, 2]).tolist()
+    [1, 2]
+    """
+    if isinstance(tensor, Tensor) and current_recording() is not None:
+        return None
+    return tensor.numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
+
+
+def tuple_of(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
+    """Return the tensors in a list: all of them have been computed already.
+
+    >>> tuple_of([1, 2])
+    [1, 2]
+    """
+    if not isinstance(tensors, list | tuple):
+        raise ArgumentTypeError(f"tuple takes a list of tensors. Got {type(tensors).__name__}.")
+    return list(tensors)
 
 
 @contextmanager

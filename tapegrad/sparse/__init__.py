@@ -4,6 +4,7 @@ from typing import Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
+from tapegrad.sparse.crosses import cross, cross_hashed
 from tapegrad.sparse.functions import (
     add,
     concat,
@@ -23,26 +24,50 @@ from tapegrad.sparse.functions import (
     to_dense,
     transpose,
 )
+from tapegrad.sparse.rows import (
+    bincount,
+    fill_empty_rows,
+    mask,
+    reset_shape,
+    segment_mean,
+    segment_sqrt_n,
+    segment_sum,
+    softmax,
+    split,
+    to_indicator,
+)
 from tapegrad.sparse.tensor import SparseTensor
 
 __all__ = [
     "SparseTensor",
     "add",
+    "bincount",
     "concat",
+    "cross",
+    "cross_hashed",
     "expand_dims",
     "eye",
+    "fill_empty_rows",
     "from_dense",
     "map_values",
+    "mask",
     "maximum",
     "minimum",
     "reduce_max",
     "reduce_sum",
     "reorder",
+    "reset_shape",
     "reshape",
     "retain",
+    "segment_mean",
+    "segment_sqrt_n",
+    "segment_sum",
     "slice",
+    "softmax",
     "sparse_dense_matmul",
+    "split",
     "to_dense",
+    "to_indicator",
     "transpose",
 ]
 

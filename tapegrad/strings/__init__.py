@@ -12,19 +12,28 @@ from tapegrad.strings.elementwise import (
     regex_replace,
     strip,
     substr,
+    to_hash_bucket,
     to_hash_bucket_fast,
     to_hash_bucket_strong,
     to_number,
     upper,
 )
-from tapegrad.strings.joining import format, join, ngrams, reduce_join
+from tapegrad.strings.joining import (
+    format,
+    join,
+    ngrams,
+    reduce_join,
+    unsorted_segment_join,
+)
 from tapegrad.strings.ragged import Ragged
 from tapegrad.strings.splitting import (
     bytes_split,
     split,
     unicode_decode,
+    unicode_decode_with_offsets,
     unicode_encode,
     unicode_split,
+    unicode_split_with_offsets,
     unicode_transcode,
 )
 
@@ -43,13 +52,17 @@ __all__ = [
     "split",
     "strip",
     "substr",
+    "to_hash_bucket",
     "to_hash_bucket_fast",
     "to_hash_bucket_strong",
     "to_number",
     "unicode_decode",
+    "unicode_decode_with_offsets",
     "unicode_encode",
     "unicode_split",
+    "unicode_split_with_offsets",
     "unicode_transcode",
+    "unsorted_segment_join",
     "upper",
 ]
 

@@ -13,8 +13,8 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.strings import is_text, text_array
 from tapegrad.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
+from tapegrad.fingerprints import farm_hash, legacy_hash, sip_hash
 from tapegrad.ragged.tensor import elementwise
-from tapegrad.strings.fingerprints import farm_hash, sip_hash
 from tapegrad.strings.ragged import Ragged, as_tensor, mapped
 
 UNITS = ("BYTE", "UTF8_CHAR")
@@ -243,6 +243,15 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
     [0, 2, 2]
     """
     return _hashed(farm_hash, input, num_buckets)
+
+
+def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """Return an older hash of each text, modulo `num_buckets`; it is that of TensorFlow.
+
+    >>> to_hash_bucket(["Hello", "TensorFlow", "2.x"], 3).tolist()
+    [2, 0, 1]
+    """
+    return _hashed(legacy_hash, input, num_buckets)
 
 
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Any:

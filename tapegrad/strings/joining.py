@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.argument_checks import check_count
 from tapegrad.core.primitive.operand import normalize_axes
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import is_text, text_array
@@ -28,6 +29,42 @@ def join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
     found = np.empty(columns[0].shape, object)
     found.ravel()[:] = [between.join(row) for row in zip(*[c.ravel().tolist() for c in columns])]
     return as_tensor(found)
+
+
+def unsorted_segment_join(
+    inputs: Any,
+    segment_ids: Any,
+    num_segments: int,
+    separator: str = "",
+    name: str | None = None,
+) -> Any:
+    """Join the texts of each segment, in their order.
+
+    >>> unsorted_segment_join(["this", "a", "test"], [0, 1, 0], 2, ":").tolist()
+    [b'this:test', b'a']
+    """
+    texts, between = text_array(inputs), text_array(separator).item()
+    ids = np.asarray(read_on_host(segment_ids, "unsorted_segment_join"))
+    count = check_count("num_segments", num_segments, "unsorted_segment_join")
+    if ids.dtype.kind not in "iu" or texts.shape[: ids.ndim] != ids.shape:
+        raise ArgumentError(
+            "unsorted_segment_join needs a whole number for each text, or for each row of them. "
+            f"Got {ids.dtype} of shape {ids.shape} for texts of shape {texts.shape}."
+        )
+    if (ids >= count).any():
+        raise ArgumentError(
+            f"The segment_ids of unsorted_segment_join must be below num_segments, {count}. "
+            f"Got {ids.max()}."
+        )
+    rest = texts.shape[ids.ndim :]
+    columns = int(np.prod(rest, dtype=np.int64))
+    rows: list[list[list[bytes]]] = [[[] for _ in range(columns)] for _ in range(count)]
+    for place, row in zip(ids.ravel().tolist(), texts.reshape(-1, columns).tolist(), strict=True):
+        if place >= 0:  # a text with a negative number belongs to no segment
+            for column, text in zip(rows[place], row, strict=True):
+                column.append(text)
+    flat = [between.join(column) for row in rows for column in row]
+    return as_tensor(_array(flat).reshape(count, *rest))
 
 
 def reduce_join(

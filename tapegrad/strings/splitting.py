@@ -81,6 +81,88 @@ def unicode_decode(
     return _rows("unicode_decode", points, input, np.int32)
 
 
+def unicode_split_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Split texts into their characters, and return the byte at which each one begins.
+
+    >>> parts, offsets = unicode_split_with_offsets("\\u00e9t", "UTF-8")
+    >>> [one.decode() for one in parts.tolist()], offsets.tolist()
+    (['é', 't'], [0, 2])
+    """
+    encoding, policy = _coding(input_encoding, errors)
+
+    def parts(text: bytes) -> list[Any]:
+        found = _characters(text, encoding, policy, replacement_char)
+        return [c.encode(encoding, "replace") for c, _ in found]
+
+    return (
+        _rows("unicode_split_with_offsets", parts, input),
+        _offsets(input, encoding, policy, replacement_char),
+    )
+
+
+def unicode_decode_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return the code points of texts, and the byte at which each character begins.
+
+    >>> points, offsets = unicode_decode_with_offsets("\\u00e9t", "UTF-8")
+    >>> points.tolist(), offsets.tolist()
+    ([233, 116], [0, 2])
+    """
+    encoding, policy = _coding(input_encoding, errors)
+
+    def points(text: bytes) -> list[int]:
+        found = [ord(c) for c, _ in _characters(text, encoding, policy, replacement_char)]
+        if not replace_control_characters:
+            return found
+        return [replacement_char if point < 32 or point == 127 else point for point in found]
+
+    return (
+        _rows("unicode_decode_with_offsets", points, input, np.int32),
+        _offsets(input, encoding, policy, replacement_char),
+    )
+
+
+def _offsets(input: Any, encoding: str, policy: str, replacement: int) -> Any:
+    def begins(text: bytes) -> list[int]:
+        return [place for _, place in _characters(text, encoding, policy, replacement)]
+
+    return _rows("unicode_split_with_offsets", begins, input, np.int64)
+
+
+def _characters(text: bytes, encoding: str, policy: str, replacement: int) -> list[tuple[str, int]]:
+    """Return the characters of a text, each with the number of its first byte."""
+    found: list[tuple[str, int]] = []
+    begin = 0
+    while begin < len(text):
+        try:
+            rest, bad, end = text[begin:].decode(encoding), len(text), len(text)
+        except UnicodeDecodeError as error:
+            if policy == "strict":
+                raise ArgumentError(f"The text {text!r} is not {encoding}: {error}.") from error
+            bad, end = begin + error.start, begin + error.end
+            rest = text[begin:bad].decode(encoding)
+        for character in rest:
+            found.append((character, begin))
+            begin += len(character.encode(encoding))
+        if bad < len(text):
+            if policy == "replace":
+                found.append((chr(replacement), bad))
+            begin = end
+    return found
+
+
 def unicode_encode(
     input: Any, output_encoding: str, errors: str = "replace", name: str | None = None
 ) -> Any:

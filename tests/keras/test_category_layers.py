@@ -8,8 +8,8 @@ import pytest
 import tapegrad as tf
 from tapegrad import keras
 from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, ShapeError
+from tapegrad.fingerprints import farm_hash, sip_hash
 from tapegrad.keras.layers import Discretization, HashedCrossing, Hashing, IntegerLookup
-from tapegrad.strings.fingerprints import farm_hash, sip_hash
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 3)).astype("float32")

@@ -10,7 +10,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.errors import ArgumentError, ArgumentTypeError, OutOfRangeError, ShapeError
-from tapegrad.strings.fingerprints import farm_hash
+from tapegrad.fingerprints import farm_hash
 
 TEXTS = ["Hello, World!", "  two  words ", "ÉCOLE été", "", "a.b.c"]
 

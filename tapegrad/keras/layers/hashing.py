@@ -12,10 +12,10 @@ import numpy as np
 
 from tapegrad.core.values.device import device
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
+from tapegrad.fingerprints import crossed_hash, farm_hash, sip_hash
 from tapegrad.keras.layers.category_layers import CategoryLayer, checked_salt, texts_in
 from tapegrad.keras.layers.spatial_arguments import positive
 from tapegrad.ops.creation import constant
-from tapegrad.strings.fingerprints import crossed_hash, farm_hash, sip_hash
 
 
 class _HashLayer(CategoryLayer):

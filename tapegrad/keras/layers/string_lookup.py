@@ -13,12 +13,12 @@ from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.strings import StringTensor, is_text, string_tensor, text_array
 from tapegrad.core.values.trial import is_trial
 from tapegrad.errors import ArgumentError, ArgumentTypeError, IndexOutOfRangeError
+from tapegrad.fingerprints import farm_hash, sip_hash
 from tapegrad.io.files import read_file
 from tapegrad.keras.layers.category_layers import OLD_MODES, CategoryLayer, checked_salt
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
 from tapegrad.ops.creation import constant
-from tapegrad.strings.fingerprints import farm_hash, sip_hash
 from tapegrad.strings.ragged import Ragged, as_tensor
 
 Texts = StringTensor | Ragged

@@ -27,6 +27,7 @@ from tapegrad.keras.registry import (
 )
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import get_source_inputs, is_keras_tensor
+from tapegrad.keras.utils import bounding_boxes
 from tapegrad.keras.utils.arrays import normalize, pad_sequences, to_categorical
 from tapegrad.keras.utils.audio_dataset import audio_dataset_from_directory
 from tapegrad.keras.utils.get_file import get_file
@@ -48,6 +49,7 @@ __all__ = [
     "PyDataset",
     "Sequence",
     "array_to_img",
+    "bounding_boxes",
     "clear_session",
     "custom_object_scope",
     "deserialize_keras_object",

@@ -15,7 +15,8 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 _K0, _K1, _K2 = map(np.uint64, (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F))
 _SEED = np.uint64(81)
 _CROSS = np.uint64(0xC6A4A7935BD1E995)
-_CROSS_KEY = np.uint64(0xDECAFCAFFE)
+CROSS_KEY = np.uint64(0xDECAFCAFFE)
+"""The key of `sparse.cross_hashed`, and the seed of `legacy_hash`."""
 _SIP = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 
@@ -130,19 +131,41 @@ def _mixed(u: Any, v: Any, mul: Any) -> Any:
     return _shift_mixed((v ^ a) * mul) * mul
 
 
-def crossed_hash(columns: Sequence[Words]) -> Words:
+def crossed_hash(columns: Sequence[Words], key: int = int(CROSS_KEY)) -> Words:
     """Return one hash for the entries at the same place of several columns.
 
     >>> words, numbers = farm_hash([b"A", b"B", b"A", b"B", b"A"]), [101, 101, 101, 102, 102]
     >>> [int(n) for n in crossed_hash([words, np.array(numbers, np.uint64)]) % np.uint64(5)]
     [1, 4, 1, 1, 3]
     """
-    found = np.full(len(columns[0]), _CROSS_KEY)
+    found = np.full(len(columns[0]), np.uint64(key))
     with np.errstate(over="ignore"):
         for column in columns:
             found = found ^ _CROSS ^ (_shift_mixed(column * _CROSS) * _CROSS)
             found = _shift_mixed(_shift_mixed(found * _CROSS) * _CROSS)
     return found
+
+
+def legacy_hash(texts: Sequence[bytes]) -> Words:
+    """Return MurmurHash64A with TensorFlow's seed.
+
+    >>> [int(n) for n in legacy_hash([b"Hello", b"TensorFlow", b"2.x"]) % np.uint64(3)]
+    [2, 0, 1]
+    """
+    return np.array([_murmur_hash(text) for text in texts], np.uint64)
+
+
+def _murmur_hash(text: bytes) -> int:
+    most, mul = 2**64 - 1, int(_CROSS)
+    found = int(CROSS_KEY) ^ (len(text) * mul & most)
+    whole = len(text) // 8 * 8
+    for k in range(0, whole, 8):
+        word = int.from_bytes(text[k : k + 8], "little") * mul & most
+        found = (found ^ ((word ^ (word >> 47)) * mul & most)) * mul & most
+    if whole < len(text):
+        found = (found ^ int.from_bytes(text[whole:], "little")) * mul & most
+    found = (found ^ (found >> 47)) * mul & most
+    return found ^ (found >> 47)
 
 
 def sip_hash(texts: Sequence[bytes], key: tuple[int, int]) -> Words:
