@@ -28,7 +28,9 @@ def _both(name: str, maker: Maker, label: str = "", **options: Any) -> Sample:
 
 
 def _cosine(name: str, kind: int, norm: str | None = None) -> Sample:
-    reference = of_scipy("fft", name, type=kind, norm=norm or "backward", axis=1)
+    # Without a norm neither direction is scaled, as in TensorFlow.
+    unscaled = "forward" if name == "idct" else "backward"
+    reference = of_scipy("fft", name, type=kind, norm=norm or unscaled, axis=1)
     function: Function = getattr(spectra, name)
     return Sample(
         f"{name}-{kind}{'-ortho' if norm else ''}",
