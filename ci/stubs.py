@@ -70,8 +70,8 @@ RESULTS = {
     "py_function": "Any",
     "einsum": "Tensor",
     "hvp": "Any",
-    "jvp": "tuple[Any, Any]",
-    "vjp": "tuple[Any, Callable[..., Any]]",
+    "jvp": "builtins.tuple[Any, Any]",
+    "vjp": "builtins.tuple[Any, Callable[..., Any]]",
     "device": "AbstractContextManager[None]",
     "name_scope": "Any",
     "list_devices": "list[str]",
@@ -189,7 +189,7 @@ def type_of(value: Any) -> str:
     if type(value) is list and value and all(isinstance(x, Tensor) for x in value):
         return "list[Tensor]"
     if type(value) is tuple and value and all(isinstance(x, Tensor) for x in value):
-        return f"tuple[{', '.join(['Tensor'] * len(value))}]"
+        return f"builtins.tuple[{', '.join(['Tensor'] * len(value))}]"
     if value is None:
         return "None"
     if isinstance(value, bool | np.bool_):

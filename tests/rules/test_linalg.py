@@ -144,7 +144,7 @@ def test_operators_multiply_matrices_from_both_sides():
         (lambda: norms.global_norm([None]), ArgumentError, "at least one"),
         (lambda: fft.rfft(np.ones(3) * 1j), ArgumentTypeError, "real values"),
         (lambda: fft.fft(np.ones(3), norm="x"), ArgumentError, "'ortho'"),
-        (lambda: spectra.dct(np.ones(3), 7), ArgumentError, "1, 2 or 3"),
+        (lambda: spectra.dct(np.ones(3), 7), ArgumentError, "1, 2, 3 or 4"),
     ],
 )
 def test_messages_say_what_is_allowed(call, error, words):

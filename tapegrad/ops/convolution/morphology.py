@@ -9,7 +9,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_wholes
 from tapegrad.core.primitive.operand import common_operands
-from tapegrad.errors import ArgumentError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.ops.indexing.primitives import slice_p
 from tapegrad.ops.kinds import kind_of
 from tapegrad.ops.reduction.primitives import max as largest
@@ -69,7 +69,7 @@ def _dilate(
             f"[height, width, channels]. Got shapes {tuple(x.shape)} and {tuple(kernel.shape)}."
         )
     if kind_of(x) not in "fiu":
-        raise ArgumentError(f"{name} needs real numbers. Got dtype {x.dtype}.")
+        raise DTypeError(f"{name} needs real numbers. Got dtype {x.dtype}.")
     if data_format != "NHWC" or padding not in ("SAME", "VALID"):
         raise ArgumentError(
             f"{name} takes data_format='NHWC', and padding='SAME' or 'VALID'. "

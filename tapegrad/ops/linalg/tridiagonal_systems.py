@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.indexing.primitives import slice_p
@@ -86,8 +84,9 @@ def _solve(xp: Any, bands: Any, rhs: Any, *, adjoint: bool, perturb: bool) -> An
     least = None
     if perturb:
         sizes = xp.abs(xp.concat([upper, main, lower], axis=-1))
-        finfo = np.finfo(main.dtype)
-        least = xp.max(sizes, axis=-1, keepdims=True) * float(finfo.eps) + float(finfo.tiny)
+        limits = xp.finfo(main.dtype)
+        relative, absolute = float(limits.eps), float(limits.smallest_normal)
+        least = xp.max(sizes, axis=-1, keepdims=True) * relative + absolute
     return _substitute(xp, _eliminate(xp, upper, main, lower, rhs, least))
 
 
