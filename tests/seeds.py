@@ -1,14 +1,14 @@
 """The number that rotates what a run of the tests chooses: a new one for each commit.
 
 Tests with more cases than one run can afford take a part of them, chosen by this number. It comes
-from the files of the commit, so that two runs of one commit choose the same and end the same. Set
-TAPEGRAD_SEED to repeat the choice of another run, and TAPEGRAD_LONG=1 to take all cases.
+from the sources, so that two runs of one commit choose the same and end the same. Set TAPEGRAD_SEED
+to repeat the choice of another run, also after a change, and TAPEGRAD_LONG=1 to take all cases.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -17,19 +17,18 @@ from zlib import crc32
 T = TypeVar("T")
 
 
-def seed_of_commit(folder: Path) -> int:
-    """Return a number below a million from the files of the last commit, 0 without git."""
-    command = ["git", "-C", str(folder), "rev-parse", "HEAD^{tree}"]
-    try:
-        tree = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-    return int(tree, 16) % 1_000_000
+def seed_of_sources(root: Path) -> int:
+    """Return a number below a million from the Python files of the package and its tests."""
+    found = hashlib.sha256()
+    for folder in ("tapegrad", "backends", "benchmarks", "tests"):
+        for path in sorted((root / folder).rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return int(found.hexdigest(), 16) % 1_000_000
 
 
 if "TAPEGRAD_SEED" not in os.environ:
     # The processes of pytest-xdist read it, so that they choose the same tests.
-    os.environ["TAPEGRAD_SEED"] = str(seed_of_commit(Path(__file__).parent))
+    os.environ["TAPEGRAD_SEED"] = str(seed_of_sources(Path(__file__).parents[1]))
 SEED = int(os.environ["TAPEGRAD_SEED"])
 
 LONG = os.environ.get("TAPEGRAD_LONG") == "1"

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.seeds import seed_of_commit
+from tests.seeds import seed_of_sources
 
 
-def test_the_seed_changes_with_the_files_of_the_commit_alone(tmp_path: Path) -> None:
-    def commit(message: str, text: str) -> int:
-        (tmp_path / "file").write_text(text, encoding="utf-8")
-        who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-        for words in (["init", "-q"], ["add", "file"], [*who, "commit", "-qm", message]):
-            subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
-        return seed_of_commit(tmp_path)
+def test_the_seed_changes_with_the_sources_alone(tmp_path: Path) -> None:
+    source = tmp_path / "tapegrad" / "inner" / "a.py"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(b"x = 1\n")
+    first = seed_of_sources(tmp_path)
 
-    assert seed_of_commit(tmp_path / "missing") == 0
-    first = commit("one", "a")
-    (tmp_path / "file").write_text("not committed", encoding="utf-8")
-    assert seed_of_commit(tmp_path) == first
-    second = commit("two", "b")
-    assert first != second
-    assert commit("three", "a") == first
+    (tmp_path / "tapegrad" / "notes.md").write_bytes(b"no source")
+    (tmp_path / "made.py").write_bytes(b"y = 1\n")
+    assert seed_of_sources(tmp_path) == first
+    source.write_bytes(b"x = 2\n")
+    second = seed_of_sources(tmp_path)
+    source.write_bytes(b"x = 1\n")
+    moved = source.rename(source.with_name("b.py"))
+    assert len({first, second, seed_of_sources(tmp_path)}) == 3
+    moved.rename(source)
+    assert seed_of_sources(tmp_path) == first
     assert 0 <= first < 1_000_000
