@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def seed_of_sources(root: Path) -> int:
-    """Return a number below a million from the Python files of the package and its tests."""
+    """Return a number below a million from the contents of all Python files that tests run."""
     found = hashlib.sha256()
     for folder in ("tapegrad", "backends", "benchmarks", "tests"):
         for path in sorted((root / folder).rglob("*.py")):

@@ -32,8 +32,9 @@ class Mpi:
         mpi = _import_mpi(world)
         if world.members is None:
             return MpiCommunicator(world, mpi, mpi.COMM_WORLD.Dup())
-        # All of them are there: MPI itself would wait for a process that is lost.
-        peers: Peers = world.peers  # type: ignore[assignment]  # worlds that were larger have it
+        peers = world.peers
+        assert peers is not None  # how the loss was noticed
+        # They meet here first, because MPI would wait for ever for one that is lost by now.
         peers.publish(f"connects {world.rank}", "")
         for rank in range(world.size):
             peers.look_up(f"connects {rank}")

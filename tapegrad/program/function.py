@@ -260,6 +260,7 @@ class Function(Explained):
 
     def _run_python(self, reason: str, args: Args, kwargs: Kwargs) -> Any:
         if not self._eager and not SETTINGS["eager"]:
+            # Code that runs in place of a program gets what the program's code would get.
             args, kwargs = with_tensors(args, kwargs)
         function = followed(self.python_function)
         return run_python(reason, self._element_loops, function, args, kwargs)

@@ -35,7 +35,7 @@ def inside_function() -> bool:
     >>> inside_function()
     False
     """
-    return current_recording() is not None
+    return not executing_eagerly()
 
 
 class name_scope(ContextDecorator):  # noqa: N801  # TensorFlow's name
@@ -80,7 +80,7 @@ def is_symbolic_tensor(tensor: Any) -> bool:
     False
     """
     if isinstance(tensor, Tensor):
-        return current_recording() is not None
+        return inside_function()
     return hasattr(tensor, "keras_history") or type(tensor).__name__ == "KerasTensor"
 
 
@@ -90,9 +90,9 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     >>> get_static_value([1, 2]).tolist()
     [1, 2]
     """
-    if isinstance(tensor, Tensor) and current_recording() is not None:
-        return None
-    return tensor.numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
+    if not isinstance(tensor, Tensor):
+        return np.asarray(tensor)
+    return None if inside_function() else tensor.numpy()
 
 
 def tuple_of(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:

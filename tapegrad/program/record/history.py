@@ -23,7 +23,7 @@ from tapegrad.errors import ArgumentError, TapeError
 from tapegrad.program.record.recording import Recorded, current_recording
 
 _watched: ContextVar[tuple[Any, ...] | None] = ContextVar("tapegrad_history", default=None)
-"""What the tapes of a recording watch beside arguments and variables; None without such tapes."""
+"""What the tapes of a recording watch beside arguments and variables; None if it has no tapes."""
 
 
 class HistoryNeeded(BaseException):  # it never leaves the package
@@ -142,9 +142,11 @@ def _tapes_of(sources: Sequence[Any]) -> list[HistoryTape]:
     ]
     watched = _watched.get()
     lost = [x for x, tape in zip(sources, found) if tape is None]
-    outside = [x for x in lost if _is_from_outside(x)]
-    if watched is None or len(outside) > sum(x is y for x in outside for y in watched):
-        raise HistoryNeeded(tuple(outside))
+    new = [
+        x for x in lost if _is_from_outside(x) and not any(x is known for known in watched or ())
+    ]
+    if watched is None or new:
+        raise HistoryNeeded(tuple(new))
     if lost:
         raise TapeError(
             f"gradients() at {call_site()} got a source that is neither an argument of the "
