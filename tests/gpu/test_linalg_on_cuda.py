@@ -65,6 +65,30 @@ def test_factors_inverses_and_determinants(stack: tuple[int, ...], n: int, dtype
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_slopes_of_determinants(n: int, dtype: str) -> None:
+    a = well_conditioned(np.random.default_rng(n), (50,), n, dtype)
+    with tf.device("cuda:0"), tf.GradientTape() as tape:
+        x = tf.constant(a)
+        tape.watch(x)
+        found = tf.linalg.det(x)
+    expected = np.linalg.det(a)[:, None, None] * np.linalg.inv(a).swapaxes(-1, -2)
+    check(tape.gradient(found, x), np.conj(expected), dtype)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_singular_matrix_has_a_slope_of_its_determinant(n: int) -> None:
+    a = np.diag([*range(1, n), 0.0])
+    with tf.device("cuda:0"), tf.GradientTape() as tape:
+        x = tf.constant(a)
+        tape.watch(x)
+        found = tf.linalg.det(x)
+    expected = np.zeros((n, n))
+    expected[-1, -1] = np.prod(range(1, n))
+    np.testing.assert_array_equal(tape.gradient(found, x).numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("n", ORDERS)
 @pytest.mark.parametrize("width", [1, 7, 40])
 @pytest.mark.parametrize("stacks", [((), ()), ((3,), (3,)), ((12, 1), (9,)), ((), (20,))])

@@ -55,7 +55,8 @@ def run_on_host(
     for result, output in zip(results, loop.outputs, strict=True):
         if output.rows is not None:
             result[...] = 0
-    addresses = [array.ctypes.data for array in (*arrays, *results, *_scratch(loop, walk, plan))]
+    scratch = _scratch(loop, walk, plan)
+    addresses = [array.ctypes.data for array in (*arrays, *results, *scratch)]
     run = _compiled(text)
     run((ctypes.c_void_p * len(addresses))(*addresses), plan.blocks, plan.threads, int(backwards))
     for whole, before in zip(guarded, guard, strict=True):

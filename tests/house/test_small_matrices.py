@@ -115,6 +115,29 @@ def test_determinants(n):
     np.testing.assert_allclose(dets, np.linalg.det(a), rtol=1e-9, atol=1e-12)
 
 
+def cofactors(a):
+    """The transposed cofactors of one matrix, by determinants of its parts."""
+    n = len(a)
+    parts = [
+        [np.delete(np.delete(a, j, 0), i, 1) for j in range(n)]  # without row j and column i
+        for i in range(n)
+    ]
+    signs = (-1.0) ** np.add.outer(range(n), range(n))
+    return signs * np.array([[np.linalg.det(part) for part in row] for row in parts])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_adjugates(n, transposed):
+    a = np.random.default_rng(n).normal(size=(80, n, n))
+    a[7] = np.outer(a[7, 0], a[7, 0])  # singular
+    given = np.ascontiguousarray(a.swapaxes(1, 2)).swapaxes(1, 2) if transposed else a
+    y = np.full((80, n, n), 7.0)
+    text = source(sources.ADJUGATE, N=n)
+    run_kernel(text, "small_adjugate", [given, y, y.size, *steps(given)], -(-y.size // 256), 256)
+    np.testing.assert_allclose(y, [cofactors(one) for one in a], rtol=1e-10, atol=1e-12)
+
+
 def test_determinants_of_factors():
     scipy_linalg = pytest.importorskip("scipy.linalg")
     a = np.random.default_rng(0).normal(size=(3, 40, 40))

@@ -10,6 +10,7 @@ from tapegrad.program.fusion.fusion import Takes, is_constant
 from tapegrad.program.graph.formulas import is_combining
 from tapegrad.program.graph.graph import Call, Value
 from tapegrad.program.graph.iteration_spaces import is_view
+from tapegrad.program.graph.short_products import is_short_product
 
 
 class _Kind(NamedTuple):
@@ -60,7 +61,7 @@ class CallKinds:
 
     def _found(self, call: Call) -> _Kind:
         is_taken, is_filled = self._takes(call), is_constant(call)
-        is_known = call.primitive.by_element or is_combining(call)
+        is_known = call.primitive.by_element or is_combining(call) or is_short_product(call)
         has_params = is_taken and (is_known or is_filled)
         key = (
             call.primitive.name,

@@ -8,11 +8,12 @@ them instead of being stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tapegrad.core.trace.loop import Along
 from tapegrad.program.fusion.equal_loops import EqualLoops
 from tapegrad.program.fusion.fusion_groups import Grouping
 from tapegrad.program.fusion.gathers import Gathers, from_any_table, gathered_in_loops
@@ -26,11 +27,12 @@ from tapegrad.program.fusion.row_groups import (
     form_of,
     without_stages,
 )
-from tapegrad.program.graph.formulas import is_combining, number_of, weight_of
+from tapegrad.program.graph.formulas import is_combining, number_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view, seen_from, space_of
 from tapegrad.program.graph.row_sums import AddsRows, row_sum_of, without_row_sums
-from tapegrad.program.graph.windows import PARTS, Windowed, window_of
+from tapegrad.program.graph.short_products import factors_of, fusible_weight, is_short_product
+from tapegrad.program.graph.windows import PARTS, Windowed, placed, window_of
 
 MOST_ARRAYS = 24
 """The most arrays that one loop reads and writes."""
@@ -158,7 +160,7 @@ class _Plan:
         return found if own is None else [*found, own.positions]
 
     def _weight(self, call: Call, takes: Takes) -> int | None:
-        return weight_of(call) if takes(call) else None
+        return fusible_weight(call) if takes(call) else None
 
     def _combines(self, call: Call, takes: Takes) -> bool:
         return is_combining(call) and takes(call)
@@ -180,7 +182,10 @@ class _Plan:
             # `full_like` reads no elements of its operand.
             reads = () if is_constant(call) else call.reads
             reads = reads if self.sums[place] is None else reads[:1]
-            found = [self._seen(value, shape) for value in reads]
+            if is_short_product(call):
+                found = [self._placed(value, along, shape) for value, along in factors_of(call)]
+            else:
+                found = [self._seen(value, shape) for value in reads]
             self._reads[place] = found
         return found
 
@@ -190,6 +195,9 @@ class _Plan:
             if window is not None:
                 return window
         return seen_from(value, shape, self.makers)
+
+    def _placed(self, value: Value, along: Sequence[Along], shape: Shape) -> tuple[Value, Seen]:
+        return placed(value, along, shape, self.makers, self._windows, self._gathered)
 
     # Grouping
 

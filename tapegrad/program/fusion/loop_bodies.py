@@ -15,6 +15,7 @@ from tapegrad.program.graph.formulas import COMBINING, formulas_of, nodes_of
 from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import seen_through
 from tapegrad.program.graph.row_sums import RowSum
+from tapegrad.program.graph.short_products import is_short_product, sum_of_terms
 from tapegrad.program.graph.windows import Windowed, windowed_through
 
 _STAGES = 1 << 20
@@ -157,7 +158,11 @@ class Body:
         missing = [read for read in reads if (read[0].number, read[1]) not in self._found]
         if missing:
             return missing
-        arrays = iter([self._found[operand.number, inner] for operand, inner in reads])
+        found = [self._found[operand.number, inner] for operand, inner in reads]
+        if is_short_product(call):
+            self._found[value.number, seen] = sum_of_terms(found)
+            return []
+        arrays = iter(found)
         operands = [
             next(arrays, None) if isinstance(operand, Value) else operand
             for operand in call.operands

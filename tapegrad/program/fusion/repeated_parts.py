@@ -23,11 +23,12 @@ from tapegrad.program.fusion.outer_combinations import Recomputes, stores_all
 from tapegrad.program.fusion.recomputation import CHEAP, MOST_READ
 from tapegrad.program.fusion.row_groups import TakesStages, without_stages
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.formulas import HEAVY, weight_of
+from tapegrad.program.graph.formulas import HEAVY
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
 from tapegrad.program.graph.row_sums import AddsRows, without_row_sums
+from tapegrad.program.graph.short_products import fusible_weight
 from tapegrad.program.graph.windows import GATHERS, PARTS, STEADY
 
 LEAST_CALLS = 6000
@@ -253,7 +254,7 @@ def _cost(
     """Return the weight of computing a call again and the values to read; None if it is dear."""
     if is_constant(call):
         return 0, frozenset()
-    weight = 0 if is_view(call) else weight_of(call) if kinds.is_fusible(call) else None
+    weight = 0 if is_view(call) else fusible_weight(call) if kinds.is_fusible(call) else None
     if weight is None or weight >= HEAVY:
         return None
     read: frozenset[int] = frozenset()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapegrad.core.trace.loop import INDEXED, INSIDE, PIECES, WRAPS, ZEROS, Along, Piece
 from tapegrad.program.graph.graph import Call, Shape, Value
@@ -57,6 +57,55 @@ def window_of(
     """
     first = len(shape) - len(value.shape)
     along = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
+    behind = _behind(value, along, shape, makers, allowed, gathered)
+    value, along = behind.value, behind.along
+    if not behind.names & set(allowed) or 0 in value.shape:
+        return None
+    is_single = not behind.indices and all(one.axis is None for one in along)
+    # Where slices are views, one element of an array is a view, too. The numbers of rounds are
+    # views everywhere, so that loops of different rounds are equal.
+    call = makers.get(value.number)
+    is_number = call is not None and call.primitive.name == "positions_like"
+    if is_single and ("slice" not in allowed or value.size == 1 or is_number):
+        return None
+    return value, _in_space(along, shape, behind.indices)
+
+
+def placed(
+    value: Value,
+    along: Sequence[Along],
+    shape: Shape,
+    makers: Mapping[int, Call],
+    allowed: Collection[str],
+    gathered: Collection[int] = (),
+) -> tuple[Value, Windowed]:
+    """Return the value behind windows, and where a loop over `shape` reads it.
+
+    The loop reads `value` at the positions `along`, which count all axes of `shape`.
+    """
+    behind = _behind(value, along, shape, makers, allowed, gathered)
+    return behind.value, _in_space(behind.along, shape, behind.indices)
+
+
+class _Behind(NamedTuple):
+    """The value behind views and windows, and where it is read."""
+
+    value: Value
+    along: Sequence[Along]
+    indices: list[tuple[Value, Shape]]
+    names: set[str]
+    """The primitives of the views and windows."""
+
+
+def _behind(
+    value: Value,
+    along: Sequence[Along],
+    shape: Shape,
+    makers: Mapping[int, Call],
+    allowed: Collection[str],
+    gathered: Collection[int],
+) -> _Behind:
+    """Follow a value through views and windows."""
     call, names = makers.get(value.number), set[str]()
     indices: list[tuple[Value, Shape]] = []
     while call is not None and 0 not in value.shape:
@@ -70,17 +119,7 @@ def window_of(
         names.add(call.primitive.name)
         along, value = found, call.reads[0]
         call = makers.get(value.number)
-    if not names & set(allowed):
-        return None
-    if 0 in value.shape:
-        return None
-    is_single = not indices and all(one.axis is None for one in along)
-    # Where slices are views, one element of an array is a view, too. The numbers of rounds are
-    # views everywhere, so that loops of different rounds are equal.
-    is_number = call is not None and call.primitive.name == "positions_like"
-    if is_single and ("slice" not in allowed or value.size == 1 or is_number):
-        return None
-    return value, _in_space(along, shape, indices)
+    return _Behind(value, along, indices, names)
 
 
 def _in_space(

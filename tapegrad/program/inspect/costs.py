@@ -251,6 +251,7 @@ def _attention(call: Call, first: int, products: int) -> int:
 _FLOPS: dict[str, Callable[[Call], int]] = {
     "matmul": _product,
     "matmul_stack": _product,
+    "short_matmul": _product,
     "matmul_sum": _product_and_sum,
     "matmul_with_sums": _product_with_sums,
     "matvec": lambda call: 2 * call.reads[0].size,

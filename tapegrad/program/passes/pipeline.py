@@ -48,6 +48,7 @@ from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.separated_sums import with_separated_sums
 from tapegrad.program.passes.shared_exponentials import with_shared_exponentials
+from tapegrad.program.passes.short_products import with_short_products
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.sums_of_parts import with_summed_parts
@@ -80,6 +81,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         with_joined_rows,
         with_summed_parts,
         partial(with_elementwise_products, with_vectors=is_captured),
+        *([with_short_products] if is_captured and loops is not None else []),
         with_known_constants,
         with_separated_sums,
         partial(with_contractions, rounds_operands=is_captured and TF32["on"]),

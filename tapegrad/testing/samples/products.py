@@ -12,6 +12,7 @@ import numpy as np
 
 from tapegrad.ops.products import einsum as einsums, functions as products
 from tapegrad.ops.products.fused import matmul_sum_p, matmul_with_sums_p
+from tapegrad.ops.products.short import short_p
 from tapegrad.testing.sample import (
     Maker,
     Sample,
@@ -93,6 +94,18 @@ def _sum(
             residual=residual,
             activation=activation,
         ),
+        args,
+        reference,
+    )
+
+
+def _short(name: str, args: list[Maker], turned: tuple[bool, bool]) -> Sample:
+    def reference(a: Any, b: Any) -> Any:
+        return np.matmul(*[np.swapaxes(x, -1, -2) if t else x for x, t in zip((a, b), turned)])
+
+    return ValueSample(
+        f"short_matmul-{name}",
+        lambda a, b: short_p(a, b, transpose_a=turned[0], transpose_b=turned[1]),
         args,
         reference,
     )
@@ -225,6 +238,8 @@ SAMPLES = [
         bias=True,
         residual=True,
     ),
+    _short("stacks", [normal(5, 2, 3), normal(5, 3, 4)], (False, False)),
+    _short("transposed", [normal(3, 2), normal(5, 4, 3)], (True, True)),
     _with_sums("second", [normal(4, 3), _B], (True, False), False),
     _with_sums("first", [normal(4, 3), _B], (True, False), True),
     _with_sums("plain", [_A, _B], (False, False), True),

@@ -13,6 +13,7 @@ from typing import Any
 import cupy
 
 from tapegrad_cupy.kernels.linalg.small_source import (
+    ADJUGATE,
     AROUND,
     CHOLESKY,
     DETERMINANTS,
@@ -28,6 +29,9 @@ Array = Any
 
 MOST = 32
 """The largest order of a small matrix, and the most columns that a block solves for."""
+
+MOST_MINORS = 4
+"""The largest order of a matrix whose adjugate consists of cofactors computed one by one."""
 
 _ORDERS = (4, 8, 16, 32)
 _REALS = {"float32": "float", "float64": "double", "complex64": "float", "complex128": "double"}
@@ -115,6 +119,18 @@ def determinants(a: Stack, n: int, count: int, results: tuple[Array, Array, Arra
 
 
 @functools.cache
+def _adjugate(dtype: str, n: int) -> Kernel:
+    return kernel_from(_source(ADJUGATE, dtype, N=n), "small_adjugate", "PPqqqq")
+
+
+def adjugates(x: Stack, y: Array, n: int) -> None:
+    """Write the adjugates of a stack of matrices of an order of at most `MOST_MINORS` to `y`."""
+    steps = (x.step, x.row, x.column)
+    kernel = _adjugate(y.dtype.name, n)
+    kernel(blocks_for(y.size), THREADS, x.address, y.data.ptr, y.size, *steps)
+
+
+@functools.cache
 def _around(dtype: str, name: str, arguments: str) -> Kernel:
     return kernel_from(_source(AROUND, dtype), name, arguments)
 
@@ -175,5 +191,7 @@ def variants() -> Iterator[Source]:
             for width in (0, *_ORDERS):
                 text = _source(ELIMINATION, dtype, N=order, WIDTH=width)
                 yield Source(f"small_elimination {dtype} {order} {width}", text)
+        for n in range(1, MOST_MINORS + 1):
+            yield Source(f"small_adjugate {dtype} {n}", _source(ADJUGATE, dtype, N=n))
         yield Source(f"lu_determinants {dtype}", _source(DETERMINANTS, dtype))
         yield Source(f"addresses {dtype}", _source(AROUND, dtype))

@@ -238,6 +238,46 @@ extern "C" __global__ void __launch_bounds__(32) lu_determinants(
 """
 )
 
+ADJUGATE = (
+    _HELPERS
+    + r"""
+#if IS_COMPLEX
+typedef T Wide;
+#else
+typedef double Wide;
+#endif
+// A thread computes one cofactor of a matrix of order N, which is at most 4.
+extern "C" __global__ void __launch_bounds__(256) small_adjugate(
+    const T* __restrict__ x, T* __restrict__ y, i64 elements, i64 stack_step, i64 row_step,
+    i64 column_step
+) {
+    const i64 at = (i64)blockIdx.x * 256 + threadIdx.x;
+    if (at >= elements) return;
+    const i64 matrix = at / (N * N);
+    const int row = (int)(at / N % N), column = (int)(at % N);
+    Wide m[4][4];
+#pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+#pragma unroll
+        for (int j = 0; j < N - 1; ++j) {
+            const int from_row = i + (i >= column), from_column = j + (j >= row);
+            const i64 from = from_row * row_step + from_column * column_step;
+            m[i][j] = (Wide)x[matrix * stack_step + from];
+        }
+    }
+    Wide minor = (Wide)(R)1;
+    if (N == 2) minor = m[0][0];
+    if (N == 3) minor = m[0][0] * m[1][1] - m[0][1] * m[1][0];
+    if (N == 4) {
+        minor = m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
+    }
+    y[at] = (T)((row + column) % 2 ? -minor : minor);
+}
+"""
+)
+
 AROUND = (
     _HELPERS
     + r"""

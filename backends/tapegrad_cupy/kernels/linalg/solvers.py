@@ -276,6 +276,16 @@ def sign_and_logarithm(a: Array) -> tuple[Array, Array]:
     return signs, logarithms
 
 
+def adjugate(a: Array) -> Array:
+    """Return the transposed cofactors, which singular matrices have, too."""
+    n = a.shape[-1]
+    if not _is_supported(a) or not a.size or n > small.MOST_MINORS:
+        return run_generic("adjugate", a)
+    y = _new(a.shape, a.dtype)
+    small.adjugates(stack_of(a, a.shape[:-2]), y, n)
+    return y
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky,
     "triangular_solve": triangular_solve,
@@ -283,4 +293,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "inv": inverse,
     "det": determinant,
     "slogdet": sign_and_logarithm,
+    "adjugate": adjugate,
 }
