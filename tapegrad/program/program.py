@@ -97,7 +97,10 @@ class Program(Inspectable):
         self._checked = checked
         self._moved: frozenset[int] = frozenset()
         """New values of variables that are not written over the old ones."""
-        self._prepare(frozenset())
+        capture = self._capabilities.capture
+        is_captured = capture is not None and capture.launches_graphs
+        # Elsewhere collective calls start as early as possible, like steps that are not captured.
+        self._prepare(frozenset() if is_captured else _communicating(graph))
 
     def _prepare(self, uncaptured: frozenset[str]) -> None:
         """Generate the code; the primitives in `uncaptured` run between CUDA graphs."""
@@ -331,6 +334,11 @@ def _steps(
             return lowered, changed, deferred, numbers
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return uncaptured_first(plain_steps(graph), uncaptured), [], 0, {}
+
+
+def _communicating(graph: Graph) -> frozenset[str]:
+    """Return the names of the primitives in which other processes take part."""
+    return frozenset(call.primitive.name for call in graph.calls if call.primitive.communicates)
 
 
 def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyFused]) -> list[Any]:

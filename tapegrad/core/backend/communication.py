@@ -54,8 +54,15 @@ class World:
     """Whether the other processes go on if some are lost."""
     members: tuple[int, ...] | None = None
     """The ranks that the processes had at first, if some have been lost since."""
+    calls_alone: bool = False
+    """Whether one process that is alone also calls MPI or NCCL, e.g. to check them."""
     rounds: Iterator[int] = field(default_factory=itertools.count, compare=False)
     """Numbers of what all processes do in the same order."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether collective calls return their operands without a library."""
+        return self.size == 1 and not self.calls_alone
 
 
 class Communicator(Protocol):

@@ -75,11 +75,13 @@ class Primitive:
     """
 
     make_fast: Callable[[Primitive, dict[str, Any]], Callable[..., Any]]
+    """Makes the fast path for one tensor; fastpath.py sets it."""
     effects = False
     """Whether programs keep all calls, in their order."""
     communicates = False
     """Whether other processes take part in calls."""
-    """Makes the fast path for one tensor; fastpath.py sets it."""
+    needs_host = True
+    """Whether calls with effects need the host, so that they cannot be part of a CUDA graph."""
 
     def __init__(
         self,

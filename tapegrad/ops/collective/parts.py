@@ -164,6 +164,7 @@ def _sum_when(xp: Any, condition: Any, *arrays: Any, group: Group) -> Any:
 sum_when_p = Collective("sum_when", _sum_when, many=True, differentiable=False)
 """Sums over all replicas if a condition holds, which must be the same in all processes."""
 sum_when_p.joins_results = True
+sum_when_p.needs_host = True  # it reads the condition
 
 copy_to_group_p: Primitive = linear(
     "copy_to_group",

@@ -23,8 +23,10 @@ Capture = Callable[[Run, Sequence[int], Sequence[int]], Any]
 
 
 def is_uncaptured(step: Any, names: frozenset[str]) -> bool:
-    """Whether a step cannot be captured: it has effects, or its primitive is in `names`."""
-    return isinstance(step, Call) and (step.effects or step.primitive.name in names)
+    """Whether a step cannot be captured: it acts on the host, or its primitive is in `names`."""
+    if not isinstance(step, Call):
+        return False
+    return (step.effects and step.primitive.needs_host) or step.primitive.name in names
 
 
 def uncaptured_first(steps: Sequence[Any], names: frozenset[str]) -> list[Any]:
