@@ -86,12 +86,33 @@ class NcclCommunicator:
         self._sends: list[tuple[Any, int]] = []
         """Arrays to send, with the ranks of their receivers; see `send`."""
         self._is_in_graphs = False
+        self._second: Any = None
+        self._started: dict[int, tuple[Any, Any]] = {}
+        """The operands of calls on the second stream and their events, by the result's address."""
 
     def all_reduce(self, x: Any, op: str) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
         count, kind = self._kind(x, op)
         with self._call(f"all_reduce({op})", x):
             self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], _stream())
+        return result
+
+    def start_all_reduce(self, x: Any, op: str) -> Any:
+        """Start an `all_reduce` on a second stream, which waits for what `x` needs."""
+        given, result = _contiguous(x), _empty(x.shape, x)
+        count, kind = self._kind(x, op)
+        if self._second is None:
+            self._second = cupy.cuda.Stream(non_blocking=True)
+        self._second.wait_event(_event(cupy.cuda.get_current_stream()))
+        with self._call(f"all_reduce({op})", x):
+            at = self._second.ptr
+            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], at)
+        self._started[result.data.ptr] = given, _event(self._second)
+        return result
+
+    def wait(self, result: Any) -> Any:
+        _, event = self._started.pop(result.data.ptr)
+        cupy.cuda.get_current_stream().wait_event(event)
         return result
 
     def reduce_scatter(self, x: Any) -> Any:
@@ -220,6 +241,11 @@ def _empty(shape: tuple[int, ...], like: Any) -> Any:
 def _at(array: Any) -> int:
     address: int = array.data.ptr
     return address
+
+
+def _event(stream: Any) -> Any:
+    """Return an event at the end of what a stream has to do now."""
+    return stream.record(cupy.cuda.Event(disable_timing=True))
 
 
 def _stream() -> int:

@@ -95,8 +95,9 @@ class Peers:
         self.calls: list[str | None] = []
         self.texts: dict[str, str] = {}
 
-    def begin(self, call: str | None) -> None:
-        self.calls.append(call)
+    def begin(self, call: str | None, is_new: bool = True) -> None:
+        if is_new:
+            self.calls.append(call)
 
     def poll(self) -> None: ...
 

@@ -41,8 +41,9 @@ class Solo:
         self.calls: list[str | None] = []
         self.texts: dict[str, str] = {}
 
-    def begin(self, call: str | None) -> None:
-        self.calls.append(call)
+    def begin(self, call: str | None, is_new: bool = True) -> None:
+        if is_new:
+            self.calls.append(call)
 
     def poll(self) -> None:
         pass
@@ -278,6 +279,7 @@ def test_a_step_with_sums_is_one_graph_and_equals_one_without(
         assert len(launches) <= len(data)
         assert is_whole(step, *data[0])
         assert len(sums) == len(data)
+        assert {"start_sum", "wait"} <= set(str(step.program(*data[0]).source()).split())
 
 
 def test_fit_with_the_averages_of_horovod() -> None:

@@ -82,6 +82,10 @@ class Primitive:
     """Whether other processes take part in calls."""
     needs_host = True
     """Whether calls with effects need the host, so that they cannot be part of a CUDA graph."""
+    parts: tuple[Primitive, Primitive] | None = None
+    """One that starts a call and one that waits for its result, which programs use instead."""
+    part_of: Primitive | None = None
+    """The primitive that this one starts."""
 
     def __init__(
         self,

@@ -147,6 +147,22 @@ sum_over_replicas_p: Primitive = linear(
 """The sum of what replicas have computed from different data; cotangents are added as well."""
 
 
+def _start_sum(xp: Any, x: Any, *, group: Group) -> Any:
+    return communicator_for(xp, x, group).start_all_reduce(x, "sum")
+
+
+def _wait(xp: Any, result: Any, x: Any, *, group: Group) -> Any:
+    return communicator_for(xp, result, group).wait(result)
+
+
+start_sum_p = Collective("start_sum", _start_sum, differentiable=False)
+"""Starts a sum over all replicas; programs compute something else meanwhile."""
+start_sum_p.part_of = sum_over_replicas_p
+wait_p = Primitive("wait", _wait, differentiable=False)
+"""The result of a sum that was started. Its operand is given as well, so that it stays alive."""
+sum_over_replicas_p.parts = (start_sum_p, wait_p)
+
+
 def _sum_when(xp: Any, condition: Any, *arrays: Any, group: Group) -> Any:
     """Return the sums of arrays, which travel together, or the arrays if nothing is to be added."""
     communicator = communicator_for(xp, arrays[0], group)

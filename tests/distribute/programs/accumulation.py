@@ -53,7 +53,7 @@ for is_recorded in (False, True):
         keras.optimizers.SGD(0.5), backward_passes_per_step=STEPS, op=hvd.Sum
     )
     check(optimizer, 1, is_recorded)
-# A recorded step adds each bucket as soon as its gradients are there, between products.
+# A recorded step starts to add each bucket as soon as its gradients are there, and waits last.
 buckets.__defaults__ = (1,)
 with strategy.scope():
     layers = [keras.layers.Dense(4, use_bias=False) for _ in range(3)]
@@ -70,8 +70,12 @@ def train(inputs):
 
 
 train(tf.ones((2, 4)))
-steps = re.findall(r"# (matmul|sum_over_replicas)", train.program(tf.ones((2, 4))).source())
-assert (steps.count("matmul"), steps.count("sum_over_replicas")) == (8, 3), steps
-assert all(steps[k - 1] == "matmul" for k, name in enumerate(steps) if name != "matmul"), steps
+steps = re.findall(r"# (matmul|start_sum|wait)", train.program(tf.ones((2, 4))).source())
+assert [steps.count(name) for name in ("matmul", "start_sum", "wait")] == [8, 3, 3], steps
+starts = [k for k, name in enumerate(steps) if name == "start_sum"]
+assert all(steps[k - 1] == "matmul" for k in starts), steps
+# The gradients of the last layer travel while those of the first are computed.
+assert steps[starts[0] :].count("matmul") >= 3, steps
+assert steps[-3:] == ["wait", "wait", "wait"], steps
 buckets.__defaults__ = (BUCKET,)
 print("accumulated", rank, flush=True)
