@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from tapegrad.core.world import Group, current_world, rank_in, size_of
-from tapegrad.ops.collective.parts import sum_over_replicas_p, sum_when_p
+from tapegrad.ops.collective.conditional import sum_when_p
+from tapegrad.ops.collective.parts import sum_over_replicas_p
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.primitives import reshape_p
 
