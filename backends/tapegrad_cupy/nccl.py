@@ -1,19 +1,24 @@
 """Collective calls on CuPy arrays through NCCL (cupy.cuda.nccl).
 
-The calls are asynchronous: they are queued on the current stream, like kernels. If another process
-fails, the control channel ends this one.
+The calls are asynchronous: they are queued on the current stream, like kernels, and they can be
+part of a CUDA graph. If another process fails, the control channel ends this one.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import ctypes
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
 
 from tapegrad.core.backend.communication import Peers, World
 from tapegrad.errors import BackendUnavailableError, DTypeError
+from tapegrad_cupy.graphs.capture_memory import STATE
+from tapegrad_cupy.graphs.repeated_calls import at_each_launch
 
 DTYPES = {
     "int8": "INT8",
@@ -38,14 +43,27 @@ class Nccl:
     """Communication of CuPy arrays; a capability of the backend."""
 
     def connect(self, world: World) -> NcclCommunicator:
-        from cupy.cuda import nccl  # loads the library, which programs on one GPU do not need
+        # With the addresses of a graph registered, the processes would have to capture together.
+        os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
+        return NcclCommunicator(world, _load_nccl())
 
-        if not nccl.available:
-            raise BackendUnavailableError(
-                "Arrays on GPUs are exchanged through NCCL, which is not installed. "
-                "Run: pip install nvidia-nccl-cu13 (nvidia-nccl-cu12 for CUDA 12)."
-            )
-        return NcclCommunicator(world, nccl)
+
+def _load_nccl() -> Any:
+    """Import NCCL, which programs on one GPU do not need."""
+    reason = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the error below says the same
+            from cupy.cuda import nccl
+        if nccl.available:
+            return nccl
+    except Exception as error:
+        reason = f" CuPy could not load it: {error}"
+    cuda = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    raise BackendUnavailableError(
+        "Arrays on GPUs are exchanged through NCCL, which is not installed. "
+        f"Run: pip install nvidia-nccl-cu{cuda}.{reason}"
+    )
 
 
 class NcclCommunicator:
@@ -54,66 +72,91 @@ class NcclCommunicator:
     def __init__(self, world: World, nccl: Any, group: tuple[int, ...] | None = None) -> None:
         self._world = world
         self._nccl = nccl
-        self._peers: Peers = world.peers  # type: ignore[assignment]  # worlds of several have it
+        self._peers: Peers = world.peers  # type: ignore[assignment]  # worlds that exchange have it
         self._is_group = group is not None
         ranks = group or tuple(range(world.size))
         self._size, place = len(ranks), ranks.index(world.rank)
         key = f"nccl {group}"
         if place == 0:
-            self._peers.publish(key, json.dumps(nccl.get_unique_id()))
-        identifier = tuple(json.loads(self._peers.look_up(key)))
+            self._peers.publish(key, nccl.get_unique_id().hex())
+        identifier = bytes.fromhex(self._peers.look_up(key))
         self._comm = nccl.NcclCommunicator(self._size, identifier, place)
         self._ops = {"sum": nccl.NCCL_SUM, "max": nccl.NCCL_MAX, "min": nccl.NCCL_MIN}
+        self._bytes = nccl.NCCL_INT8
+        self._sends: list[tuple[Any, int]] = []
+        """Arrays to send, with the ranks of their receivers; see `send`."""
+        self._is_in_graphs = False
+        self._second: Any = None
+        self._started: dict[int, tuple[Any, Any]] = {}
+        """The operands of calls on the second stream and their events, by the result's address."""
 
     def all_reduce(self, x: Any, op: str) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
         count, kind = self._kind(x, op)
-        self._note(f"all_reduce({op})", x)
-        self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], _stream())
+        with self._call(f"all_reduce({op})", x):
+            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], _stream())
+        return result
+
+    def start_all_reduce(self, x: Any, op: str) -> Any:
+        """Start an `all_reduce` on a second stream, which waits for what `x` needs."""
+        given, result = _contiguous(x), _empty(x.shape, x)
+        count, kind = self._kind(x, op)
+        if self._second is None:
+            self._second = cupy.cuda.Stream(non_blocking=True)
+        self._second.wait_event(_event(cupy.cuda.get_current_stream()))
+        with self._call(f"all_reduce({op})", x):
+            at = self._second.ptr
+            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], at)
+        self._started[result.data.ptr] = given, _event(self._second)
+        return result
+
+    def wait(self, result: Any) -> Any:
+        _, event = self._started.pop(result.data.ptr)
+        cupy.cuda.get_current_stream().wait_event(event)
         return result
 
     def reduce_scatter(self, x: Any) -> Any:
         given, result = _contiguous(x), _empty(x.shape[1:], x)
         count, kind = self._kind(result, "sum")
-        self._note("reduce_scatter", x)
         op = self._ops["sum"]
-        self._comm.reduceScatter(_at(given), _at(result), count, kind, op, _stream())
+        with self._call("reduce_scatter", x):
+            self._comm.reduceScatter(_at(given), _at(result), count, kind, op, _stream())
         return result
 
     def all_gather(self, x: Any) -> Any:
         given, result = _contiguous(x), _empty((self._size, *x.shape), x)
-        self._note("all_gather", x)
-        bytes_ = self._nccl.NCCL_INT8
-        self._comm.allGather(_at(given), _at(result), given.nbytes, bytes_, _stream())
+        with self._call("all_gather", x):
+            self._comm.allGather(_at(given), _at(result), given.nbytes, self._bytes, _stream())
         return result
 
     def broadcast(self, x: Any, root: int) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
-        self._note(f"broadcast(from {root})", x)
-        bytes_ = self._nccl.NCCL_INT8
-        self._comm.broadcast(_at(given), _at(result), given.nbytes, bytes_, root, _stream())
+        with self._call(f"broadcast(from {root})", x):
+            size = given.nbytes
+            self._comm.broadcast(_at(given), _at(result), size, self._bytes, root, _stream())
         return result
 
     def all_to_all(self, x: Any) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
-        self._note("all_to_all", x)
-        row, bytes_ = given.nbytes // self._size, self._nccl.NCCL_INT8
-        self._nccl.groupStart()
-        for peer in range(self._size):
-            self._comm.send(_at(given) + peer * row, row, bytes_, peer, _stream())
-            self._comm.recv(_at(result) + peer * row, row, bytes_, peer, _stream())
-        self._nccl.groupEnd()
+        row = given.nbytes // self._size
+        with self._call("all_to_all", x), self._together():
+            for peer in range(self._size):
+                self._comm.send(_at(given) + peer * row, row, self._bytes, peer, _stream())
+                self._comm.recv(_at(result) + peer * row, row, self._bytes, peer, _stream())
         return result
 
     def send(self, x: Any, to: int) -> None:
-        given = _contiguous(x)
+        """Send an array together with the next call.
+
+        NCCL's sends wait for their receivers, so processes that all send first would wait for ever.
+        """
         self._peers.poll()
-        self._comm.send(_at(given), given.nbytes, self._nccl.NCCL_INT8, to, _stream())
+        self._sends.append((cupy.array(x, order="C"), to))
 
     def recv(self, like: Any, source: int) -> Any:
         result = _empty(like.shape, like)
         self._peers.poll()
-        self._comm.recv(_at(result), result.nbytes, self._nccl.NCCL_INT8, source, _stream())
+        self._start_sends((result, source))
         return result
 
     def barrier(self) -> None:
@@ -124,12 +167,55 @@ class NcclCommunicator:
         return NcclCommunicator(self._world, self._nccl, tuple(ranks))
 
     def close(self) -> None:
+        self._start_sends()
         cupy.cuda.Device().synchronize()
-        self._comm.destroy()
+        if not self._is_in_graphs:
+            self._comm.destroy()
 
-    def _note(self, call: str, x: Any) -> None:
-        """Let the processes compare their calls; raise if one of them has failed."""
-        self._peers.begin(None if self._is_group else f"{call} {x.dtype.name}{list(x.shape)}")
+    def _start_sends(self, received: tuple[Any, int] | None = None) -> None:
+        """Start the sends that were delayed, together with what is received from a rank."""
+        sends, self._sends = self._sends, []
+        if not sends and received is None:
+            return
+        with self._together():
+            for given, to in sends:
+                self._comm.send(_at(given), given.nbytes, self._bytes, to, _stream())
+            if received is not None:
+                result, source = received
+                self._comm.recv(_at(result), result.nbytes, self._bytes, source, _stream())
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Start the sends and receives of the block at once."""
+        self._nccl.groupStart()
+        try:
+            yield
+        finally:
+            self._nccl.groupEnd()
+
+    @contextmanager
+    def _call(self, call: str, x: Any) -> Iterator[None]:
+        """Let the processes compare their calls; raise if one of them has failed.
+
+        A call in a graph is compared whenever the graph is launched.
+        """
+        text = None if self._is_group else f"{call} {x.dtype.name}{list(x.shape)}"
+        at_each_launch(lambda: self._say(text))
+        if not STATE["capturing"]:
+            yield
+            return
+        if not self._is_in_graphs:
+            self._is_in_graphs = True
+            # Never destroyed: NCCL would wait until the last of the graphs is deleted.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._comm))
+        try:
+            yield
+        except self._nccl.NcclError as error:
+            raise NotImplementedError(f"NCCL could not capture {call}: {error}") from error
+
+    def _say(self, call: str | None) -> None:
+        self._start_sends()
+        self._peers.begin(call)
         self._peers.end()
 
     def _kind(self, x: Any, op: str) -> tuple[int, int]:
@@ -155,6 +241,11 @@ def _empty(shape: tuple[int, ...], like: Any) -> Any:
 def _at(array: Any) -> int:
     address: int = array.data.ptr
     return address
+
+
+def _event(stream: Any) -> Any:
+    """Return an event at the end of what a stream has to do now."""
+    return stream.record(cupy.cuda.Event(disable_timing=True))
 
 
 def _stream() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,18 @@ def _import_mpi(world: World) -> Any:
     return MPI
 
 
+@dataclass(frozen=True)
+class _Started:
+    """A call that goes on while this process computes."""
+
+    call: str
+    request: Any
+    given: np.ndarray
+    result: np.ndarray
+    """What MPI writes, perhaps in another dtype."""
+    target: np.ndarray
+
+
 class MpiCommunicator:
     """Collective calls of all processes of a world, or of a group of them."""
 
@@ -77,6 +90,8 @@ class MpiCommunicator:
         self._ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
         self._abandoned: list[Any] = []
         """Buffers of calls that did not end: MPI may still write to them."""
+        self._started: dict[int, _Started] = {}
+        """Calls for which this process has not waited yet, by the identity of their results."""
 
     def all_reduce(self, x: Any, op: str) -> Any:
         given = _to_reduce(x, op)
@@ -84,6 +99,27 @@ class MpiCommunicator:
         request = self._comm.Iallreduce(given, result, self._ops[op])
         self._finish(f"all_reduce({op})", x, [request], given, result)
         return result.astype(x.dtype, copy=False)
+
+    def start_all_reduce(self, x: Any, op: str) -> Any:
+        given = _to_reduce(x, op)
+        result = np.empty_like(given)
+        call = f"all_reduce({op}){_described(x)}"
+        self._note(call)
+        for started in self._started.values():
+            started.request.Test()  # MPI goes on with calls only while it is called
+        request = self._comm.Iallreduce(given, result, self._ops[op])
+        target = result if given.dtype == x.dtype else np.empty(x.shape, x.dtype)
+        self._started[id(target)] = _Started(call, request, given, result, target)
+        return target
+
+    def wait(self, result: Any) -> Any:
+        started = self._started.pop(id(result))
+        self._finish(
+            started.call, None, [started.request], started.given, started.result, is_new=False
+        )
+        if started.result is not result:
+            result[...] = started.result
+        return result
 
     def reduce_scatter(self, x: Any) -> Any:
         given = _to_reduce(x, "sum")
@@ -137,7 +173,20 @@ class MpiCommunicator:
         # Now, because the control channel, which MPI may need for it, ends with the interpreter.
         self._mpi.Finalize()
 
-    def _finish(self, call: str | None, x: Any, requests: Sequence[Any], *buffers: Any) -> None:
+    def _note(self, call: str) -> None:
+        """Let the processes compare a call for which this one does not wait yet."""
+        peers: Peers = self._world.peers  # type: ignore[assignment]  # worlds of several have it
+        peers.begin(None if self._is_group else call)
+        peers.end()
+
+    def _finish(
+        self,
+        call: str | None,
+        x: Any,
+        requests: Sequence[Any],
+        *buffers: Any,
+        is_new: bool = True,
+    ) -> None:
         """Wait until requests are done, or raise if a process fails meanwhile.
 
         Calls of all processes have a name, so that the processes can compare them. Those of a group
@@ -145,7 +194,7 @@ class MpiCommunicator:
         """
         peers: Peers = self._world.peers  # type: ignore[assignment]  # worlds of several have it
         is_compared = call is not None and not self._is_group
-        peers.begin(f"{call}{_described(x)}" if is_compared else None)
+        peers.begin(f"{call}{_described(x)}" if is_compared else None, is_new)
         tests, nap = 0, 2e-5
         try:
             while not self._mpi.Request.Testall(requests):

@@ -67,10 +67,10 @@ class Control:
         self._old_hook = sys.excepthook
         sys.excepthook = self._report
 
-    def begin(self, call: str | None) -> None:
+    def begin(self, call: str | None, is_new: bool = True) -> None:
         self._raise_failure()
         self._began, self._is_overdue = time.monotonic(), False
-        if call is not None:
+        if call is not None and is_new:
             self._number += 1
             self._calls.append((self._number, call))
         self._waits_in = call or "recv"

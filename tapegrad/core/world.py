@@ -53,7 +53,7 @@ def communicator_of(array_type: type) -> Communicator:
     'Alone'
     """
     state = _state
-    if state.world.size == 1:
+    if state.world.is_alone:
         return state.alone
     backend = find_backend(array_type)
     name = array_type.__name__ if backend is None else backend.name

@@ -13,13 +13,15 @@ import math
 from functools import cache
 from typing import Any
 
+from tapegrad.core.commit import restoring
 from tapegrad.core.primitive.operand import as_operand
-from tapegrad.core.recorder import EMPTY, using_stack
+from tapegrad.core.values.dtypes import as_dtype, numpy_dtype
 from tapegrad.core.values.variable import Variable
 from tapegrad.core.world import current_world
 from tapegrad.distribute.process_group import init
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.collective.conditional import rounded_sum_when_p
 from tapegrad.ops.collective.parts import shard_length
 from tapegrad.ops.collective.primitives import all_gather_p, all_to_all_p
 from tapegrad.ops.collective.replicas import buckets, own_replica, replica_group
@@ -29,7 +31,7 @@ from tapegrad.ops.reduction.functions import reduce_sum
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.padding import pad
 from tapegrad.ops.shape.primitives import reshape_p
-from tapegrad.optimizers.pairs import checked_pairs, summed_pairs
+from tapegrad.optimizers.pairs import summed_pairs
 
 Pairs = list[tuple[Any, Variable]]
 
@@ -40,6 +42,7 @@ def compress_gradients(optimizer: Any, dtype: str = "bfloat16") -> Any:
     """Let an optimizer add the gradients of all processes in half precision, and return it.
 
     Call it once, before the first step. `apply_gradients` then takes the gradients of this process.
+    Accumulated gradients travel in the call that makes the step.
     What rounding takes from gradients is added at the next step. These rests are no variables of
     the optimizer: after a restart they are zero. Gradients of sharded weights, and those that are
     not in single or double precision, travel as they are.
@@ -68,50 +71,60 @@ def compress_gradients(optimizer: Any, dtype: str = "bfloat16") -> Any:
 def _with_compressed_gradients(kind: Any, dtype: str) -> type:
     """Return the class of an optimizer that adds gradients in half precision."""
 
-    def apply_gradients(
-        self: Any, grads_and_vars: Any, name: Any = None, skip_gradients_aggregation: bool = False
-    ) -> Any:
-        if skip_gradients_aggregation or own_replica()[1] == 1:
-            return kind.apply_gradients(self, grads_and_vars, name, True)
+    def _combined(self: Any, pairs: Pairs, when: Any = None) -> Pairs:
+        if own_replica()[1] == 1:
+            return pairs
         if replica_group() is not None:
             raise ArgumentError("compress_gradients cannot be combined with a DeviceMesh.")
-        with using_stack(EMPTY):
-            pairs, _ = checked_pairs(grads_and_vars)
-            summed, rests = _summed(self, pairs, dtype)
-            kind.apply_gradients(self, summed, name, True)
-            for rest, kept in rests:
-                kept.assign(rest, read_value=False)
-        return self.iterations
+        return _summed(self, pairs, dtype, when)
 
-    return type(kind.__name__, (kind,), {"apply_gradients": apply_gradients})
+    def _apply_together(self: Any, pairs: Pairs) -> None:
+        known = dict(self._rests)
+        try:
+            with restoring([rest for rests in known.values() for rest in rests]):
+                kind._apply_together(self, pairs)
+        except BaseException:
+            self._rests = known
+            raise
+
+    methods = {"_is_joint": True, "_combined": _combined, "_apply_together": _apply_together}
+    return type(kind.__name__, (kind,), methods)
 
 
-def _summed(optimizer: Any, pairs: Pairs, dtype: str) -> tuple[Pairs, Pairs]:
-    """Return the pairs with sums over all processes, and variables with their new rests."""
+def _summed(optimizer: Any, pairs: Pairs, dtype: str, when: Any) -> Pairs:
+    """Return the pairs with sums over all processes if `when` is true or None; keep the rests."""
     found = [(as_operand(gradient), variable) for gradient, variable in pairs]
-    rests: Pairs = []
     chosen = [k for k, (gradient, variable) in enumerate(found) if _is_rounded(gradient, variable)]
     others = [k for k in range(len(found)) if k not in set(chosen)]
-    for k, pair in zip(others, summed_pairs([found[k] for k in others])):
+    for k, pair in zip(others, summed_pairs([found[k] for k in others], when)):
         found[k] = pair
     for places in buckets([found[k][0] for k in chosen]):
         together = [found[chosen[place]] for place in places]
         flat = concat([reshape_p(g, shape=(math.prod(g.shape),)) for g, _ in together], 0)
         kept = _rests_of(optimizer, [variable for _, variable in together], flat)
-        total, new = _sum_of_rounded(flat, kept[0].read_value(), kept[1].read_value(), dtype)
-        rests += zip(new, kept)
+        total, *new = _sum_of_rounded(flat, *[rest.read_value() for rest in kept], dtype, when)
+        for rest, value in zip(kept, new):
+            rest.assign(value, read_value=False)
         parts = split(total, [math.prod(g.shape) for g, _ in together], 0)
         for place, part, (_, variable) in zip(places, parts, together):
             found[chosen[place]] = reshape_p(part, shape=tuple(variable.shape)), variable
-    return found, rests
+    return found
 
 
 def _is_rounded(gradient: Any, variable: Variable) -> bool:
     return gradient.dtype.name in ("float32", "float64") and not is_sharded(variable)
 
 
-def _sum_of_rounded(x: Any, own_rest: Any, sum_rest: Any, dtype: str) -> tuple[Any, list[Any]]:
+def _sum_of_rounded(
+    x: Any, own_rest: Any, sum_rest: Any, dtype: str, when: Any
+) -> tuple[Any, Any, Any]:
     """Return the sum of vectors over all processes, and what rounding took in both stages."""
+    if when is not None:
+        found = rounded_sum_when_p(
+            when, x, own_rest, sum_rest, group=None, dtype=numpy_dtype(as_dtype(dtype))
+        )
+        total, own_rest, sum_rest = found
+        return total, own_rest, sum_rest
     size, (count,) = current_world().size, x.shape
     wide = x.dtype
     wanted = x + own_rest
@@ -123,7 +136,7 @@ def _sum_of_rounded(x: Any, own_rest: Any, sum_rest: Any, dtype: str) -> tuple[A
     sent = cast(wanted, dtype)
     sum_rest = wanted - cast(sent, wide)
     total = reshape_p(all_gather_p(sent), shape=(size * length,))
-    return cast(total[:count], wide), [own_rest, sum_rest]
+    return cast(total[:count], wide), own_rest, sum_rest
 
 
 def _rests_of(optimizer: Any, variables: list[Variable], flat: Any) -> list[Variable]:

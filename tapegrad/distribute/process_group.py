@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.backend.communication import World
-from tapegrad.core.values.device import list_devices, reset_default_device
+from tapegrad.core.values.device import (
+    default_device,
+    device,
+    list_devices,
+    reset_default_device,
+)
 from tapegrad.core.world import close_communicators, communicator_of, current_world, enter_world
-from tapegrad.distribute.environment import Address, Place, find_place
+from tapegrad.distribute.environment import Address, Place, find_place, gpu_to_show
 from tapegrad.errors import AbortedError, ArgumentError, BackendUnavailableError
+from tapegrad.ops.creation import zeros
 from tapegrad.program.record.effects import act
 
 TIMEOUT = 600.0
@@ -79,9 +85,12 @@ def barrier() -> None:
 
 
 def _wait(values: Sequence[Any]) -> None:
-    import numpy as np  # few programs need a barrier
-
-    communicator_of(np.ndarray).barrier()
+    if current_world().is_alone:
+        return
+    # On the device that computes, so that processes with GPUs need no MPI.
+    with device(default_device()):
+        array = zeros([1]).array
+    communicator_of(type(array)).barrier()
 
 
 def _join(place: Place, timeout: float, is_elastic: bool) -> None:
@@ -125,8 +134,13 @@ def _announced(place: Place, port: int | None) -> Address:
 
 def _choose_device(place: Place) -> None:
     """Let each process of a machine use another GPU by default, unless the user has chosen one."""
+    if "TAPEGRAD_DEVICE" in os.environ:
+        return
+    only = gpu_to_show(os.environ, place.local_rank)
+    if only is not None:  # otherwise each new thread would begin on the first GPU
+        os.environ["CUDA_VISIBLE_DEVICES"] = only
     gpu = f"cuda:{place.local_rank}"
-    if "TAPEGRAD_DEVICE" not in os.environ and gpu in list_devices():
+    if gpu in list_devices():  # CUDA was in use before, and still shows all GPUs
         os.environ["TAPEGRAD_DEVICE"] = gpu
         reset_default_device()
 

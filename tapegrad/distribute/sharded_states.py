@@ -17,15 +17,19 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.core.world import current_world
 from tapegrad.distribute.process_group import init
 from tapegrad.errors import ArgumentError
+from tapegrad.ops.collective.conditional import gather_when_p, scatter_when_p
 from tapegrad.ops.collective.parts import gather_shards_p, own_shard_p, shard_length
 from tapegrad.ops.collective.primitives import all_gather_p, reduce_scatter_p
 from tapegrad.ops.collective.replicas import buckets
 from tapegrad.ops.collective.sharded_weights import ShardedWeight, is_sharded, set_sharded
+from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.padding import pad
 from tapegrad.ops.shape.primitives import reshape_p
 from tapegrad.optimizers.pairs import checked_pairs
 from tapegrad.optimizers.sharded_pairs import check_by_element
+
+Pairs = list[tuple[Any, Variable]]
 
 
 def shard_states(optimizer: Any) -> Any:
@@ -33,7 +37,8 @@ def shard_states(optimizer: Any) -> Any:
 
     Call it before the first step. `apply_gradients` then takes the gradients of this process, adds
     those of all processes, and updates the whole variables. With
-    `skip_gradients_aggregation` it takes gradients that are the same in all processes.
+    `skip_gradients_aggregation` it takes gradients that are the same in all processes. Gradients
+    that are accumulated over several calls stay whole in each process until the step.
 
     >>> import tapegrad
     >>> w = tapegrad.Variable([1.0, 2.0])
@@ -64,13 +69,23 @@ def _with_sharded_states(kind: Any) -> type:
     """Return the class of an optimizer that keeps the state of parts of variables."""
 
     def build(self: Any, var_list: Iterable[Variable]) -> None:
-        kind.build(self, [_part_of(self, variable) for variable in var_list])
+        variables = list(var_list)
+        parts = [_part_of(self, variable) for variable in variables]
+        kind.build(self, parts)
+        if getattr(self, "gradient_accumulation_steps", None):
+            for variable, part in zip(variables, parts):
+                if part is not variable:  # gradients are accumulated as a whole
+                    self._sums.pop(part.number, None)
+                self._sum_of(variable)
 
     def apply_gradients(
         self: Any, grads_and_vars: Any, name: Any = None, skip_gradients_aggregation: bool = False
     ) -> Any:
         with using_stack(EMPTY):
             pairs, _ = checked_pairs(grads_and_vars)
+            if getattr(self, "gradient_accumulation_steps", None) and pairs:
+                _accumulate(self, pairs, skip_gradients_aggregation)
+                return self.iterations
             whole = [(g, v) for g, v in pairs if not is_sharded(v)]
             steps = [pair for pair in pairs if is_sharded(pair[1])]
             groups = buckets([variable for _, variable in whole])
@@ -83,6 +98,25 @@ def _with_sharded_states(kind: Any) -> type:
         return self.iterations
 
     return type(kind.__name__, (kind,), {"build": build, "apply_gradients": apply_gradients})
+
+
+def _accumulate(optimizer: Any, pairs: Pairs, are_sums: bool) -> None:
+    """Accumulate whole gradients, and make a step with the parts of their sums if it is due."""
+    steps = optimizer.gradient_accumulation_steps
+    whole = [variable for _, variable in pairs if not is_sharded(variable)]
+    groups = buckets(whole)
+
+    def cut(totals: Pairs, when: Any) -> Pairs:
+        found = [pair for pair in totals if is_sharded(pair[1])]
+        own = [pair for pair in totals if not is_sharded(pair[1])]
+        for places in groups:
+            found += _cut_pairs(optimizer, [own[k] for k in places], are_sums, when)
+        return found
+
+    optimizer._accumulate(optimizer._unscaled(pairs), steps, cut)
+    is_due = equal(optimizer._calls.read_value() % steps, 0)
+    for places in groups:
+        _take_over(optimizer, [whole[k] for k in places], is_due)
 
 
 def _part_of(optimizer: Any, variable: Variable) -> Variable:
@@ -105,15 +139,21 @@ def _part_of(optimizer: Any, variable: Variable) -> Variable:
 
 
 def _cut_pairs(
-    optimizer: Any, pairs: Sequence[tuple[Any, Variable]], are_sums: bool
-) -> list[tuple[Any, Variable]]:
-    """Return the own parts of the sums of gradients, with the parts of the variables."""
+    optimizer: Any, pairs: Sequence[tuple[Any, Variable]], are_sums: bool, when: Any = None
+) -> Pairs:
+    """Return the own parts of the sums of gradients, with the parts of the variables.
+
+    If `when` is false, nothing travels.
+    """
     size = current_world().size
+    gradients = [as_operand(gradient) for gradient, _ in pairs]
     if are_sums:
-        own = [own_shard_p(as_operand(gradient)) for gradient, _ in pairs]
+        own: Any = [own_shard_p(gradient) for gradient in gradients]
+    elif when is not None:
+        own = scatter_when_p(when, *gradients, group=None)
     else:
         lengths = [shard_length(math.prod(v.shape), size) for _, v in pairs]
-        rows = [_as_rows(as_operand(g), length, size) for (g, _), length in zip(pairs, lengths)]
+        rows = [_as_rows(g, length, size) for g, length in zip(gradients, lengths)]
         own = split(reduce_scatter_p(concat(rows, 1)), lengths, 0)
     found = []
     for part_gradient, (_, variable) in zip(own, pairs):
@@ -133,9 +173,14 @@ def _as_rows(gradient: Any, length: int, size: int) -> Any:
     return reshape_p(flat, shape=(size, length))
 
 
-def _take_over(optimizer: Any, variables: Sequence[Variable]) -> None:
-    """Assign the new values of all parts to whole variables."""
+def _take_over(optimizer: Any, variables: Sequence[Variable], when: Any = None) -> None:
+    """Assign the new values of all parts to whole variables, if `when` is true or None."""
     parts = [optimizer._parts[variable.number] for variable in variables]
+    if when is not None:
+        given = [variable.read_value() for variable in (*parts, *variables)]
+        for variable, value in zip(variables, gather_when_p(when, *given, group=None)):
+            variable.assign(value, read_value=False)
+        return
     rows = all_gather_p(concat([part.read_value() for part in parts], 0))
     columns = split(rows, [int(part.shape[0]) for part in parts], 1)
     for variable, column in zip(variables, columns):

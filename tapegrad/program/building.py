@@ -63,7 +63,7 @@ def is_waiting() -> bool:
     >>> was_waiting = set_waiting(before)
     """
     # Several processes shall compute the same bits, and none at other times than the others.
-    return _settings["wait"] or is_op_determinism_enabled() or current_world().size > 1
+    return _settings["wait"] or is_op_determinism_enabled() or not current_world().is_alone
 
 
 def wait_for_programs() -> None:

@@ -45,6 +45,7 @@ from tapegrad.program.emit.graph_parts import (
     uncaptured_first,
 )
 from tapegrad.program.emit.late_gathers import with_late_gathers
+from tapegrad.program.emit.late_waits import with_late_waits
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
@@ -97,7 +98,10 @@ class Program(Inspectable):
         self._checked = checked
         self._moved: frozenset[int] = frozenset()
         """New values of variables that are not written over the old ones."""
-        self._prepare(frozenset())
+        capture = self._capabilities.capture
+        is_captured = capture is not None and capture.launches_graphs
+        # Elsewhere collective calls start as early as possible, like steps that are not captured.
+        self._prepare(frozenset() if is_captured else _communicating(graph))
 
     def _prepare(self, uncaptured: frozenset[str]) -> None:
         """Generate the code; the primitives in `uncaptured` run between CUDA graphs."""
@@ -205,8 +209,9 @@ class Program(Inspectable):
             step = run.refused
         else:
             step = refused_step(run, self.graph, self.steps)
-        if step is not None and step.primitive.name not in self._uncaptured:
-            uncaptured = self._uncaptured | {step.primitive.name}
+        primitive = None if step is None else step.primitive.part_of or step.primitive
+        if primitive is not None and primitive.name not in self._uncaptured:
+            uncaptured = self._uncaptured | {primitive.name}
             if sum(is_uncaptured(call, uncaptured) for call in self.graph.calls) <= MAX_UNCAPTURED:
                 self._prepare(uncaptured)
 
@@ -297,6 +302,8 @@ def _steps(
             break
         steps, numbers = _fused(graph, compiler, refused | uncaptured, cheap)
         ordered = with_late_gathers(uncaptured_first(steps, uncaptured))
+        known = [*graph.constants, *numbers, *[value.number for value in _given(graph)]]
+        ordered = with_late_waits(ordered, known, frozenset() if defers else uncaptured)
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = _compiled_once(compiler, loops)
         failed = [step for step, run in zip(loops, runs) if run is None]
@@ -331,6 +338,18 @@ def _steps(
             return lowered, changed, deferred, numbers
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return uncaptured_first(plain_steps(graph), uncaptured), [], 0, {}
+
+
+def _given(graph: Graph) -> tuple[Value, ...]:
+    return (*graph.inputs, *graph.variables.values())
+
+
+def _communicating(graph: Graph) -> frozenset[str]:
+    """Return the names of the primitives in which other processes take part."""
+    found = {call.primitive.name: call.primitive for call in graph.calls}
+    whole = [primitive for primitive in found.values() if primitive.communicates]
+    started = [primitive.parts[0] for primitive in whole if primitive.parts is not None]
+    return frozenset(primitive.name for primitive in (*whole, *started))
 
 
 def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyFused]) -> list[Any]:

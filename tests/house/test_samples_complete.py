@@ -25,6 +25,10 @@ PLACES = ("tapegrad.ops", "tapegrad.optimizers")
 LOOPED: dict[str, str] = {
     "added_rows": "a pass of programs makes it, which have no batches any more",
     "nonzero": "how many there are depends on the values",
+    "gather_when": "steps of optimizers make it, which examples of a batch share",
+    "rounded_sum_when": "steps of optimizers make it, which examples of a batch share",
+    "scatter_when": "steps of optimizers make it, which examples of a batch share",
+    "start_sum": "compiled programs make it, which have no batches any more",
     "sum_when": "steps of optimizers make it, which examples of a batch share",
     "unique": "how many there are depends on the values",
     "random_bernoulli": "each seed of a batch starts a stream of its own",
@@ -36,6 +40,7 @@ LOOPED: dict[str, str] = {
     "random_poisson": "each seed of a batch starts a stream of its own",
     "random_truncated_normal": "each seed of a batch starts a stream of its own",
     "random_uniform": "each seed of a batch starts a stream of its own",
+    "wait": "compiled programs make it, which have no batches any more",
 }
 # Steps of optimizers change variables, which examples of a batch share.
 OUTSIDE_BATCHES = "_update"

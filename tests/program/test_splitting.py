@@ -14,6 +14,7 @@ import pytest
 import tapegrad as tf
 import tapegrad.ops.indexing.sorting
 import tapegrad.ops.reduction.cumulative
+from tapegrad import distribute
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.emit.graph_parts import MAX_UNCAPTURED, PartitionedRun
 from tests import capabilities
@@ -255,3 +256,32 @@ def test_a_random_program_in_parts(seed: int, without: Callable[..., Device]) ->
     without(*[REFUSED[k] for k in chosen])
 
     check_against_eager(seed, calls=6, precision=1e-11)
+
+
+def test_collective_calls_are_part_of_the_graph(device: Device) -> None:
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = distribute.all_gather(distribute.all_reduce(tf.tanh(x)))
+            y = distribute.broadcast(distribute.all_to_all(y)) * distribute.reduce_scatter(x)
+            loss = tf.reduce_sum(distribute.all_reduce(y, "max"))
+        return loss, tape.gradient(loss, x)
+
+    for _ in range(3):
+        step(tf.constant([1.0, 2.0]))
+
+    assert isinstance(run_of(step), Captured)
+    assert len(device.graphs) == 1
+
+
+def test_sends_are_not_part_of_a_graph(device: Device) -> None:
+    @tf.function
+    def exchanged(x: Any) -> Any:
+        receipt = distribute.send(x * 2, to=0)
+        return distribute.recv(x, source=0) + receipt
+
+    for _ in range(3):
+        assert exchanged(tf.constant([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+    assert set(run_of(exchanged).uncaptured) == {"send", "recv"}

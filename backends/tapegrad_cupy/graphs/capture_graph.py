@@ -24,6 +24,7 @@ from tapegrad_cupy.graphs.capture_memory import (
     free_retired,
 )
 from tapegrad_cupy.graphs.moving_inputs import InputAddresses, Moved, find_places
+from tapegrad_cupy.graphs.repeated_calls import collected_calls, repeat
 from tapegrad_cupy.kernels.copying.multi_copies import copies_of, copy_many
 from tapegrad_cupy.launch.graph_nodes import Node, UnfitError, read_nodes
 from tapegrad_cupy.launch.multi_tensors import on_device
@@ -206,9 +207,10 @@ class Graph:
         self._memory = GraphMemory(graph_set.device, plan)
         self._workspace = graph_set.workspace  # None if the capture allocates it
         try:
-            self._graph, self._fixed, self._outputs, self._ours = self._captured(
-                call, fixed, self._memory.malloc
-            )
+            with collected_calls() as self._calls:
+                self._graph, self._fixed, self._outputs, self._ours = self._captured(
+                    call, fixed, self._memory.malloc
+                )
         finally:
             graph_set.memory = max(graph_set.memory, int(self._memory.pool.total_bytes()))
             graph_set.workspace = graph_set.used_workspace
@@ -339,13 +341,15 @@ class Graph:
 
     def _nodes_of(self, call: Call) -> list[Node]:
         """Capture a call in the memory of this graph, and return its nodes; it never runs."""
-        graph, *_ = self._captured(call, self._fixed, self._memory.same_again())
+        with collected_calls():
+            graph, *_ = self._captured(call, self._fixed, self._memory.same_again())
         return read_nodes(graph.graph)
 
     def launch(self, reads: Sequence[Array], stream: Any) -> list[Array]:
         """Run on the stream that `take_turn` returned, and return the outputs."""
         if self._fixed:
             copy_many(list(self._fixed.values()), [reads[k] for k in self._fixed])
+        repeat(self._calls)
         self._graph.launch(stream)
         outputs = list(self._outputs)
         if self._copied:

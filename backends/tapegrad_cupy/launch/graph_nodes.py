@@ -20,6 +20,12 @@ _DEVICE_MEMORY = 2  # CUmemorytype
 _CUPY_NAMES = ("cupy_", "tapegrad_")
 """How the names of kernels begin that CuPy generates."""
 
+_OPAQUE_NAMES = ("nccl",)
+"""How the names of kernels begin whose arguments may point to memory with further addresses.
+
+Such arguments are never replaced: a graph whose inputs they may refer to cannot move its inputs.
+"""
+
 Triple = tuple[int, int, int]
 
 
@@ -123,7 +129,11 @@ def _read_node(handle: int) -> Node:
     if kind == KERNEL:
         found = read_kernel_parameters(handle)
         sizes = (*found.grid, *found.block, found.shared)
-        return Node(handle, (kind, found.function, found.kernel, sizes), kernel_arguments(found))
+        identity = (kind, found.function, found.kernel, sizes)
+        arguments = kernel_arguments(found)
+        if name_of(function_of(found)).startswith(_OPAQUE_NAMES):
+            return Node(handle, (*identity, arguments), b"")
+        return Node(handle, identity, arguments)
     if kind == MEMCPY:
         copy = _read_copy_parameters(handle)
         addresses = struct.pack("<QQ", copy.source.device, copy.target.device)

@@ -20,11 +20,11 @@ Array = Any
 class Peers(Protocol):
     """What a communicator knows about the other processes besides their arrays."""
 
-    def begin(self, call: str | None) -> None:
+    def begin(self, call: str | None, is_new: bool = True) -> None:
         """Note that this process starts to wait in a call, such as "all_reduce(sum) float32[3]".
 
         The call is None if only two processes make it. The others make all equal calls in the same
-        order.
+        order. One that is not new has been noted when it started.
         """
 
     def poll(self) -> None:
@@ -54,8 +54,15 @@ class World:
     """Whether the other processes go on if some are lost."""
     members: tuple[int, ...] | None = None
     """The ranks that the processes had at first, if some have been lost since."""
+    calls_alone: bool = False
+    """Whether one process that is alone also calls MPI or NCCL, e.g. to check them."""
     rounds: Iterator[int] = field(default_factory=itertools.count, compare=False)
     """Numbers of what all processes do in the same order."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether collective calls return their operands without a library."""
+        return self.size == 1 and not self.calls_alone
 
 
 class Communicator(Protocol):
@@ -66,6 +73,12 @@ class Communicator(Protocol):
 
     def all_reduce(self, x: Array, op: str) -> Array:
         """Return the sum, maximum or minimum ("sum", "max", "min") of the operands."""
+
+    def start_all_reduce(self, x: Array, op: str) -> Array:
+        """Start an `all_reduce`; return the array in which `wait` will find the result."""
+
+    def wait(self, result: Array) -> Array:
+        """Return the result of a call that was started, as soon as it is there."""
 
     def reduce_scatter(self, x: Array) -> Array:
         """Return the sum over all processes of row `rank` of the operand, which has `size` rows."""
@@ -110,6 +123,12 @@ class Alone:
 
     def all_reduce(self, x: Array, op: str) -> Array:
         return x
+
+    def start_all_reduce(self, x: Array, op: str) -> Array:
+        return x
+
+    def wait(self, result: Array) -> Array:
+        return result
 
     def reduce_scatter(self, x: Array) -> Array:
         return x[0, ...]

@@ -75,11 +75,17 @@ class Primitive:
     """
 
     make_fast: Callable[[Primitive, dict[str, Any]], Callable[..., Any]]
+    """Makes the fast path for one tensor; fastpath.py sets it."""
     effects = False
     """Whether programs keep all calls, in their order."""
     communicates = False
     """Whether other processes take part in calls."""
-    """Makes the fast path for one tensor; fastpath.py sets it."""
+    needs_host = True
+    """Whether calls with effects need the host, so that they cannot be part of a CUDA graph."""
+    parts: tuple[Primitive, Primitive] | None = None
+    """One that starts a call and one that waits for its result, which programs use instead."""
+    part_of: Primitive | None = None
+    """The primitive that this one starts."""
 
     def __init__(
         self,

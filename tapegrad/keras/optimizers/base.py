@@ -236,7 +236,8 @@ class Optimizer(OwnSteps, Configured):
     ) -> None:
         """Accumulate the gradients, and apply their mean at every `steps`-th call.
 
-        `combine` returns the pairs of all replicas together if its second argument is true.
+        `combine` returns the pairs of all replicas together, perhaps of other variables, if its
+        second argument is true.
         """
         variables = [variable for _, variable in pairs]
         self._prepare(variables)
@@ -256,7 +257,7 @@ class Optimizer(OwnSteps, Configured):
         if combine is not None:
             totals = combine(totals, is_due)
         means = [(total / float(steps), v) for total, v in totals]
-        places = [*variables, *self.variables]
+        places = [*variables, *[v for _, v in totals], *self.variables]
         run_where(is_due, places, partial(self._make_step, means))
         for total in sums:
             here = on_device(is_due, total.device)

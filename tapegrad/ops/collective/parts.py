@@ -14,12 +14,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.primitive.families import linear, nondifferentiable
 from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import Group, rank_in, size_of
 from tapegrad.errors import ShapeError
-from tapegrad.ops.collective.rehearsal import Collective, Rehearsal, communicator_for
+from tapegrad.ops.collective.rehearsal import Collective, communicator_for
 
 
 def shard_length(count: int, parts: int) -> int:
@@ -147,23 +146,21 @@ sum_over_replicas_p: Primitive = linear(
 """The sum of what replicas have computed from different data; cotangents are added as well."""
 
 
-def _sum_when(xp: Any, condition: Any, *arrays: Any, group: Group) -> Any:
-    """Return the sums of arrays, which travel together, or the arrays if nothing is to be added."""
-    communicator = communicator_for(xp, arrays[0], group)
-    if type(communicator) is Rehearsal or not backend_of(condition).to_host(condition):
-        return arrays
-    total = communicator.all_reduce(xp.concat([xp.reshape(x, (-1,)) for x in arrays]), "sum")
-    found, first = [], 0
-    for x in arrays:
-        count = math.prod(x.shape)
-        found.append(xp.reshape(total[first : first + count], x.shape))
-        first += count
-    return tuple(found)
+def _start_sum(xp: Any, x: Any, *, group: Group) -> Any:
+    return communicator_for(xp, x, group).start_all_reduce(x, "sum")
 
 
-sum_when_p = Collective("sum_when", _sum_when, many=True, differentiable=False)
-"""Sums over all replicas if a condition holds, which must be the same in all processes."""
-sum_when_p.joins_results = True
+def _wait(xp: Any, result: Any, x: Any, *, group: Group) -> Any:
+    return communicator_for(xp, result, group).wait(result)
+
+
+start_sum_p = Collective("start_sum", _start_sum, differentiable=False)
+"""Starts a sum over all replicas; programs compute something else meanwhile."""
+start_sum_p.part_of = sum_over_replicas_p
+wait_p = Primitive("wait", _wait, differentiable=False)
+"""The result of a sum that was started. Its operand is given as well, so that it stays alive."""
+sum_over_replicas_p.parts = (start_sum_p, wait_p)
+
 
 copy_to_group_p: Primitive = linear(
     "copy_to_group",

@@ -116,6 +116,7 @@ recv_p: Primitive = linear(
 )
 send_p = Collective("send", _send)
 """Returns a receipt, a zero, whose gradient is what the receiver sends back."""
+send_p.needs_host = recv_p.needs_host = True  # a send may wait on the host for the next call
 
 
 def _receive_back(t: Any, x_shape: Any, *, to: int) -> Any:

@@ -35,7 +35,7 @@ class Rehearsal(Alone):
 
 def communicator_for(xp: Any, x: Any, group: Group = None) -> Communicator:
     """Return the communicator for an array; inside a recording, one that does nothing."""
-    if current_world().size > 1 and is_recording():
+    if not current_world().is_alone and is_recording():
         return Rehearsal(xp, group)
     return group_communicator(type(x), group)
 
@@ -48,6 +48,7 @@ class Collective(Primitive):
     """
 
     effects = communicates = True
+    needs_host = False
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         recording = active_recording()

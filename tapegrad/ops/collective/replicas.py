@@ -12,12 +12,16 @@ from contextvars import ContextVar
 from typing import Any
 
 from tapegrad.core.world import Group, current_world, rank_in, size_of
-from tapegrad.ops.collective.parts import sum_over_replicas_p, sum_when_p
+from tapegrad.ops.collective.conditional import sum_when_p
+from tapegrad.ops.collective.parts import sum_over_replicas_p
 from tapegrad.ops.shape.joining import concat, split
 from tapegrad.ops.shape.primitives import reshape_p
 
 BUCKET = 25_000_000
-"""The most bytes that one call adds; a larger tensor has a separate call."""
+"""The most bytes that one call adds."""
+
+LARGE = 1_000_000
+"""The bytes from which a tensor has a separate call, because a copy costs more than that."""
 
 _replicas: ContextVar[int] = ContextVar("tapegrad_replicas", default=1)
 
@@ -97,6 +101,8 @@ def own_replica() -> tuple[int, int]:
 def sum_over_processes(tensors: Sequence[Any], when: Any = None) -> list[Any]:
     """Return the sums of tensors over all replicas, with few calls: tensors travel in buckets.
 
+    The last tensors travel first, because the gradients of the last layers are ready first.
+
     With a boolean tensor `when`, nothing travels unless it is true, and the tensors are returned.
 
     >>> import tapegrad
@@ -104,9 +110,14 @@ def sum_over_processes(tensors: Sequence[Any], when: Any = None) -> list[Any]:
     [[1.0, 2.0]]
     """
     found = [*tensors]
-    if current_world().size == 1 or own_replica()[1] == 1:
+    if current_world().is_alone or (own_replica()[1] == 1 < current_world().size):
         return found
-    for places in buckets(tensors):
+    last = len(found) - 1
+    for backwards in buckets(found[::-1]):
+        places = [last - place for place in backwards]
+        if when is None and len(places) == 1:
+            found[places[0]] = sum_over_replicas_p(tensors[places[0]], group=_Settings.group)
+            continue
         if when is not None:
             totals = sum_when_p(when, *[tensors[p] for p in places], group=_Settings.group)
             for place, total in zip(places, totals):
@@ -132,6 +143,9 @@ def buckets(tensors: Sequence[Any], most: int = BUCKET) -> list[list[int]]:
     for place, tensor in enumerate(tensors):
         dtype = str(tensor.dtype)
         size = math.prod(tensor.shape) * int(tensor.dtype.size)
+        if size >= min(LARGE, most):
+            found.append([place])
+            continue
         places, filled = latest.get(dtype, ([], 0))
         if not places or filled + size > most:
             places, filled = [], 0

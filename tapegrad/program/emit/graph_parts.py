@@ -23,14 +23,23 @@ Capture = Callable[[Run, Sequence[int], Sequence[int]], Any]
 
 
 def is_uncaptured(step: Any, names: frozenset[str]) -> bool:
-    """Whether a step cannot be captured: it has effects, or its primitive is in `names`."""
-    return isinstance(step, Call) and (step.effects or step.primitive.name in names)
+    """Whether a step cannot be captured: it acts on the host, or its primitive is in `names`."""
+    if not isinstance(step, Call):
+        return False
+    return (step.effects and step.primitive.needs_host) or step.primitive.name in names
 
 
 def uncaptured_first(steps: Sequence[Any], names: frozenset[str]) -> list[Any]:
-    """Return the steps with uncaptured ones as early as their dependences allow."""
-    uncaptured = [place for place, step in enumerate(steps) if is_uncaptured(step, names)]
-    return list(in_order(steps, uncaptured) if uncaptured else steps)
+    """Return the steps with uncaptured ones as early as their dependences allow.
+
+    The same holds for calls that other steps need not wait for.
+    """
+    first = [
+        place
+        for place, step in enumerate(steps)
+        if is_uncaptured(step, names) or (isinstance(step, Call) and step.primitive.parts)
+    ]
+    return list(in_order(steps, first) if first else steps)
 
 
 def part_numbers(steps: Sequence[Any], names: frozenset[str]) -> list[int]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tapegrad.core.backend.native_sequences import SequenceCompiler
 from tapegrad.program.emit.late_gathers import is_gather
+from tapegrad.program.emit.late_waits import is_wait
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, to_python
 from tapegrad.program.emit.native_steps import Natives
 from tapegrad.program.emit.placement import GroupArrays
@@ -146,7 +147,8 @@ class _Arrangement:
         """The steps in order, with groups of native ones.
 
         A step that needs no result of a group runs before it, so that groups are long. A gather
-        of whole weights does not, because its result would fill memory while the group runs.
+        of whole weights does not, because its result would fill memory while the group runs, nor
+        does one that waits for a result.
         """
         found: list[int | list[int]] = []
         group: list[int] = []
@@ -171,7 +173,7 @@ class _Arrangement:
                 if any(value.number in self._needed for value in step.results):
                     (after if depends else found).append(position)
             else:
-                if depends or is_gather(step) or self._overwrites(position):
+                if depends or is_gather(step) or is_wait(step) or self._overwrites(position):
                     end_group()
                 found.append(position)
         end_group()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tapegrad.ops import creation
-from tapegrad.ops.collective import functions as collective, parts
+from tapegrad.ops.collective import conditional, functions as collective, parts
 from tapegrad.testing.sample import Sample, normal
 
 
@@ -24,6 +26,24 @@ def _as_2_3(x: Any) -> Any:
 def _there_and_back(x: Any) -> Any:
     receipt = collective.send(x, to=0)
     return collective.recv(x, source=0) + receipt
+
+
+def _scattered(x: Any) -> Any:
+    return conditional.scatter_when_p(creation.constant(True), x, group=None)[0]
+
+
+def _gathered(x: Any) -> Any:
+    whole = creation.zeros([2, 3], x.dtype)
+    return conditional.gather_when_p(creation.constant(True), x, whole, group=None)[0]
+
+
+def _rounded(x: Any) -> Any:
+    sent = x.astype("float32").astype(x.dtype)
+    return sent, x - sent, 0 * x
+
+
+def _started(x: Any) -> Any:
+    return parts.wait_p(parts.start_sum_p(x, group=None), x, group=None)
 
 
 SAMPLES = [
@@ -60,11 +80,23 @@ SAMPLES = [
     ),
     Sample(
         "sum_when",
-        lambda x: parts.sum_when_p(creation.constant(True), x, group=None)[0],
+        lambda x: conditional.sum_when_p(creation.constant(True), x, group=None)[0],
         [normal(2, 3)],
         _same,
         differentiable=False,
     ),
+    Sample("scatter_when", _scattered, [normal(2, 3)], _flat, differentiable=False),
+    Sample("gather_when", _gathered, [normal(6)], _as_2_3, differentiable=False),
+    Sample(
+        "rounded_sum_when",
+        lambda x: conditional.rounded_sum_when_p(
+            creation.constant(True), x, 0 * x, 0 * x, group=None, dtype=np.dtype("float32")
+        ),
+        [normal(6)],
+        _rounded,
+        differentiable=False,
+    ),
+    Sample("start_sum-wait", _started, [normal(2, 3)], _same, differentiable=False),
     Sample("copy_to_group", lambda x: parts.copy_to_group_p(x, group=None), [normal(2, 3)], _same),
     Sample(
         "join_in_group",

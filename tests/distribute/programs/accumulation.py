@@ -28,7 +28,7 @@ def expected(divisor):
     return found
 
 
-def check(optimizer, divisor, is_recorded):
+def check(optimizer, divisor, is_recorded, messages=1, precision=1e-5):
     w, other = tf.Variable(np.ones(5, "float32")), tf.Variable(np.zeros((2, 2), "float32"))
 
     def step(gradient):
@@ -40,8 +40,10 @@ def check(optimizer, divisor, is_recorded):
         before = peers._number
         run(tf.constant(gradients[rank, call]))
         counts.append(peers._number - before)
-        np.testing.assert_allclose(w.numpy(), wanted, rtol=1e-5, atol=1e-6)
-    assert counts == [0, 0, 1, 0, 0, 1, 0], (counts, is_recorded)
+        np.testing.assert_allclose(w.numpy(), wanted, rtol=precision, atol=precision)
+        ones = np.full((2, 2), -0.5 * size * ((call + 1) // STEPS) * STEPS / divisor)
+        np.testing.assert_allclose(other.numpy(), ones, rtol=precision)
+    assert counts == [messages * one for one in (0, 0, 1, 0, 0, 1, 0)], (counts, is_recorded)
 
 
 strategy = tf.distribute.MirroredStrategy()
@@ -49,11 +51,18 @@ for is_recorded in (False, True):
     with strategy.scope():
         optimizer = keras.optimizers.SGD(0.5, gradient_accumulation_steps=STEPS)
     check(optimizer, STEPS, is_recorded)
+    # The sum is scattered, and the new weights are gathered.
+    optimizer = keras.optimizers.SGD(0.5, momentum=0.0, gradient_accumulation_steps=STEPS)
+    check(distribute.shard_states(optimizer), STEPS, is_recorded, 2)
+    # Parts are exchanged, and their sums are gathered.
+    with strategy.scope():
+        optimizer = keras.optimizers.SGD(0.5, gradient_accumulation_steps=STEPS)
+    check(distribute.compress_gradients(optimizer), STEPS, is_recorded, 2, 0.05)
     optimizer = hvd.DistributedOptimizer(
         keras.optimizers.SGD(0.5), backward_passes_per_step=STEPS, op=hvd.Sum
     )
     check(optimizer, 1, is_recorded)
-# A recorded step adds each bucket as soon as its gradients are there, between products.
+# A recorded step starts to add each bucket as soon as its gradients are there, and waits last.
 buckets.__defaults__ = (1,)
 with strategy.scope():
     layers = [keras.layers.Dense(4, use_bias=False) for _ in range(3)]
@@ -70,8 +79,12 @@ def train(inputs):
 
 
 train(tf.ones((2, 4)))
-steps = re.findall(r"# (matmul|sum_over_replicas)", train.program(tf.ones((2, 4))).source())
-assert (steps.count("matmul"), steps.count("sum_over_replicas")) == (8, 3), steps
-assert all(steps[k - 1] == "matmul" for k, name in enumerate(steps) if name != "matmul"), steps
+steps = re.findall(r"# (matmul|start_sum|wait)", train.program(tf.ones((2, 4))).source())
+assert [steps.count(name) for name in ("matmul", "start_sum", "wait")] == [8, 3, 3], steps
+starts = [k for k, name in enumerate(steps) if name == "start_sum"]
+assert all(steps[k - 1] == "matmul" for k in starts), steps
+# The gradients of the last layer travel while those of the first are computed.
+assert steps[starts[0] :].count("matmul") >= 3, steps
+assert steps[-3:] == ["wait", "wait", "wait"], steps
 buckets.__defaults__ = (BUCKET,)
 print("accumulated", rank, flush=True)
