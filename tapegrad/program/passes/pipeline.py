@@ -24,6 +24,7 @@ from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.centred_sums import without_centred_sums
 from tapegrad.program.passes.complex_sums import with_sums_of_parts
 from tapegrad.program.passes.components import with_components
+from tapegrad.program.passes.constant_factors import with_constant_factors_outside
 from tapegrad.program.passes.constants import with_known_constants, with_shared_constants
 from tapegrad.program.passes.contractions import with_contractions
 from tapegrad.program.passes.definitions import with_definitions
@@ -50,6 +51,7 @@ from tapegrad.program.passes.separated_sums import with_separated_sums
 from tapegrad.program.passes.shared_exponentials import with_shared_exponentials
 from tapegrad.program.passes.short_products import with_short_products
 from tapegrad.program.passes.slices import with_written_parts
+from tapegrad.program.passes.split_axes import with_split_axes
 from tapegrad.program.passes.stencils import with_stencils
 from tapegrad.program.passes.sums_of_parts import with_summed_parts
 from tapegrad.program.passes.thin_products import with_elementwise_products
@@ -116,11 +118,14 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
             passes.append(partial(with_shared_exponentials, loops=loops))
         passes.append(partial(with_definitions, loops=loops))
         passes.append(with_known_constants)
+        passes.append(with_constant_factors_outside)
+        passes.append(partial(with_split_axes, loops=loops))
         passes.append(with_nested_sums)
         passes.append(partial(with_early_windows, loops=loops))
         passes.append(partial(with_components, loops=loops))
         passes.append(partial(with_ordered_sums, loops=loops))
         passes.append(with_numbered_rounds)
+    passes.append(with_early_constants)  # also those that passes made
     for rewritten in passes:
         graph = rewritten(graph)
         checkpoint()
