@@ -82,3 +82,26 @@ def test_values_and_gradients_are_those_of_numpy(
             expected = expected.swapaxes(-1, -2)
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found[0].numpy(), made, rtol=1e-12)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    "sizes", [(700, 40, 3), (3, 50, 300), (600, 30, 4), (2, 200, 90), (5, 2000, 4)]
+)
+def test_a_matrix_and_a_few_vectors(
+    sizes: tuple[int, int, int], turned: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs_of(monkeypatch)
+    rows, terms, columns = sizes
+    a, b = draw(rows, terms), draw(terms, columns)
+    given = [x.T if t else x for x, t in zip((a, b), turned)]
+
+    @tf.function(wait=True)
+    def function(a: Any, b: Any) -> Any:
+        return tf.tanh(tf.matmul(tf.sin(a), b, transpose_a=turned[0], transpose_b=turned[1]))
+
+    x, y = map(tf.constant, given)
+    for _ in range(2):
+        found = function(x, y)
+    np.testing.assert_allclose(found.numpy(), np.tanh(np.sin(a) @ b), rtol=1e-10, atol=1e-12)
+    assert "matmul(" not in str(function.program(x, y)).replace("short_matmul(", "")

@@ -220,7 +220,7 @@ def without_repeated_calls(graph: Graph) -> Graph:
 
 
 def with_early_constants(graph: Graph) -> Graph:
-    """Make filled arrays independent of values that are computed by the program.
+    """Make filled arrays and positions independent of values that are computed by the program.
 
     A recorded backward pass begins with `ones_like(loss)`, which would otherwise depend on the
     loss.
@@ -228,7 +228,8 @@ def with_early_constants(graph: Graph) -> Graph:
     there = {value.device: value for value in (*graph.inputs, *graph.variables.values())}
     calls = []
     for call in graph.calls:
-        first = there.get(call.results[0].device) if call.primitive.name == "full_like" else None
+        is_constant = call.primitive.name in ("full_like", "positions_like")
+        first = there.get(call.results[0].device) if is_constant else None
         calls.append(call if first is None else replace(call, operands=(first,)))
     return replace(graph, calls=tuple(calls))
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.graph import Call, Shape, Value
 
@@ -26,10 +28,15 @@ class NewCalls:
         params: dict[str, Any],
         shape: Shape,
         result: Value | None = None,
+        dtype: np.dtype[Any] | None = None,
     ) -> Value:
-        """Add a call of a primitive and return its result, a new value by default."""
+        """Add a call of a primitive and return its result, a new value by default.
+
+        That has the dtype of the result of the call that is replaced, unless `dtype` is given.
+        """
         like = self._call.results[0]
-        made = result or replace(like, number=next(self._numbers), shape=tuple(shape))
+        number, kind = next(self._numbers) if result is None else 0, dtype or like.dtype
+        made = result or replace(like, number=number, shape=tuple(shape), dtype=kind)
         self.calls.append(
             replace(
                 self._call,

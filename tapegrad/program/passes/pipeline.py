@@ -47,6 +47,7 @@ from tapegrad.program.passes.recurrences import with_recurrences
 from tapegrad.program.passes.round_numbers import with_numbered_rounds
 from tapegrad.program.passes.row_orders import with_ordered_sums
 from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
+from tapegrad.program.passes.selected_parts import with_selected_parts
 from tapegrad.program.passes.separated_sums import with_separated_sums
 from tapegrad.program.passes.shared_exponentials import with_shared_exponentials
 from tapegrad.program.passes.short_products import with_short_products
@@ -121,6 +122,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(with_constant_factors_outside)
         passes.append(partial(with_split_axes, loops=loops))
         passes.append(with_nested_sums)
+        if is_captured:
+            passes.append(partial(with_selected_parts, loops=loops))
         passes.append(partial(with_early_windows, loops=loops))
         passes.append(partial(with_components, loops=loops))
         passes.append(partial(with_ordered_sums, loops=loops))

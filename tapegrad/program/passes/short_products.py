@@ -3,13 +3,17 @@
 A product of 4 x 4 matrices, or of many points with a few weights, takes a library longer than it
 takes to read and write its arrays. A loop computes each element as a sum of a few products, and
 whatever elementwise calls follow in the same launch. A product of two narrow matrices over a long
-axis, such as the gradient of a small matrix that many rows share, becomes a reduction.
+axis, such as the gradient of a small matrix that many rows share, becomes a reduction. A product of
+a matrix with a few vectors becomes a reduction for each of them: one loop reads the matrix, or
+computes it, and makes all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+
+import numpy as np
 
 from tapegrad.ops.products.short import short_p
 from tapegrad.program.graph.dependence import unused_numbers
@@ -25,6 +29,12 @@ SMALL = 8
 
 MOST_SUMS = 32
 """The most elements of a product over a long axis."""
+
+MOST_VECTORS = 4
+"""The most vectors whose products with a matrix are reductions."""
+
+LEAST_READ = 1 << 12
+"""The fewest elements of such a matrix."""
 
 LONG = 1 << 10
 """The fewest terms of a sum that is a reduction."""
@@ -48,6 +58,8 @@ def with_short_products(graph: Graph) -> Graph:
             calls.extend(_short(call, makers, NewCalls(call, numbers)))
         elif _is_narrow(call):
             calls.extend(_reduction(call, NewCalls(call, numbers)))
+        elif _has_few_vectors(call):
+            calls.extend(_reductions(call, NewCalls(call, numbers)))
         else:
             calls.append(call)
     if len(calls) == len(graph.calls) and all(a is b for a, b in zip(calls, graph.calls)):
@@ -131,3 +143,50 @@ def _with_long_axis_first(matrix: Value, is_last: bool, new: NewCalls) -> Value:
     if not is_last:
         return matrix
     return new.add("permute_dims", (matrix,), {"axes": (1, 0)}, (m, n))
+
+
+def _has_few_vectors(call: Call) -> bool:
+    """Whether one matrix has a few columns or rows only, and the other one is large."""
+    if call.primitive.name != "matmul":
+        return False
+    rows, _, columns = _sizes(call)
+    few, many = sorted((rows, columns))
+    matrix = call.reads[0 if rows > columns else 1]
+    return 1 < few <= MOST_VECTORS < many and matrix.size >= LEAST_READ
+
+
+def _reductions(call: Call, new: NewCalls) -> list[Call]:
+    """Return the products of a matrix with a few vectors as sums, one for each vector."""
+    rows, terms, columns = _sizes(call)
+    a, b = call.reads
+    turned_a, turned_b = call.params["transpose_a"], call.params["transpose_b"]
+    if rows > columns:
+        matrix, summed, vectors, by_rows = a, int(not turned_a), b, turned_b
+    else:
+        matrix, summed, vectors, by_rows = b, int(turned_b), a, not turned_a
+    shape = (terms, 1) if summed == 0 else (terms,)
+    totals = []
+    for k in range(min(rows, columns)):
+        part = slice(k, k + 1), slice(None)
+        vector = new.part(vectors, part if by_rows else part[::-1])
+        vector = new.add("reshape", (vector,), {"shape": shape}, shape)
+        products = new.add("multiply", (matrix, vector), {}, matrix.shape)
+        summing = {"axis": (summed,), "keepdims": False}
+        totals.append(new.add("sum", (products,), summing, (max(rows, columns),)))
+    return _selected(totals, call, int(rows > columns), new)
+
+
+def _selected(parts: list[Value], call: Call, axis: int, new: NewCalls) -> list[Call]:
+    """Return the calls that stack vectors by selecting, which a loop does where it reads them."""
+    (result,) = call.results
+    along = (1, len(parts)) if axis else (len(parts), 1)
+    shape = (parts[0].size, 1) if axis else (1, parts[0].size)
+    int32, boolean = np.dtype("int32"), np.dtype(bool)
+    counted = {"length": len(parts), "dtype": int32}
+    places = new.add("positions_like", (call.reads[0],), counted, (len(parts),), dtype=int32)
+    places = new.add("reshape", (places,), {"shape": along}, along, dtype=int32)
+    *others, total = [new.add("reshape", (part,), {"shape": shape}, shape) for part in parts]
+    for k in reversed(range(len(others))):
+        hits = new.add("equal", (places, k), {}, along, dtype=boolean)
+        total = new.add("where", (hits, others[k], total), {}, result.shape)
+    return new.ending_in(result)
