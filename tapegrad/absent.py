@@ -240,6 +240,8 @@ def absence(place: str, name: str) -> AttributeError:
     "module 'tapegrad' has no attribute 'tpu'. Devices are CPUs and CUDA GPUs."
     """
     module = f"tapegrad.{place}" if place else "tapegrad"
-    offered = why_absent(f"{place}.{name}" if place else name)
     message = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("__"):  # imports look for `__path__` in every module
+        return AttributeError(message)
+    offered = why_absent(f"{place}.{name}" if place else name)
     return AttributeError(f"{message}. {offered}" if offered else message)
