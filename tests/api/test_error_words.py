@@ -91,3 +91,34 @@ def test_a_wrong_argument_of_fit_is_one_of_the_model():
 def test_derivatives_by_keyword_name_the_remedy():
     with pytest.raises(ValueError, match=r"0 arguments\. Derivatives are taken by positional"):
         tf.grad(lambda a: a * a)(a=2.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: tf.keras.optimizers.Adam(rate=0.1),
+            r"Adam has no argument 'rate'\. Its arguments",
+        ),
+        (lambda: tf.optimizers.SGD(lr=0.1), "SGD has no argument 'lr'.*learning_rate"),
+        (lambda: tf.optimizers.SGD("0.1"), "SGD cannot take '0.1' as the argument learning_rate"),
+        (lambda: tf.constant([[1.0, 2.0], [3.0]]), "its lists have different lengths; pad them"),
+        (lambda: tf.constant([1.0, 2.0]).view(2, 1), r"view takes a data type.*x\.reshape"),
+    ],
+)
+def test_mistakes_of_the_first_hour(make, sentence):
+    with pytest.raises(tf.errors.TapegradError, match=sentence):
+        make()
+
+
+def test_branches_that_differ_in_a_variable_are_told_apart():
+    variable = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def absolute(v):
+        if tf.reduce_sum(v) > 0:
+            return v
+        return -v
+
+    with pytest.warns(UserWarning, match=r"a Variable of float32\[2\]"):
+        assert absolute(variable).numpy().tolist() == [1.0, 2.0]
