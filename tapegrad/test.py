@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import unittest
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -199,5 +199,7 @@ def is_built_with_gpu_support() -> bool:
     return is_built_with_cuda()
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("test", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("test", name)

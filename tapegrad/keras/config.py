@@ -1,6 +1,6 @@
 """Global settings of `tapegrad.keras`; only the dtype policy can be set."""
 
-from typing import Any as _Any, ClassVar
+from typing import TYPE_CHECKING, Any as _Any, ClassVar
 
 from tapegrad.core.argument_checks import check_choice, check_count
 from tapegrad.errors import ArgumentError
@@ -254,5 +254,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absent_name("keras.config", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absent_name("keras.config", name, __all__)

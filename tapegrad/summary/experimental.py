@@ -1,6 +1,6 @@
 """TensorFlow's `tf.summary.experimental`: the step of summaries."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.summary.writers import get_step, set_step
@@ -8,5 +8,7 @@ from tapegrad.summary.writers import get_step, set_step
 __all__ = ["get_step", "set_step"]
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("summary.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("summary.experimental", name)

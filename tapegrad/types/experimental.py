@@ -8,7 +8,7 @@ function is recorded again for objects that are not equal, so that their methods
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 import numpy as np
 
@@ -68,5 +68,7 @@ class SupportsTracingProtocol(Protocol):
         """Return the TraceType of this object."""
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("types.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("types.experimental", name)
