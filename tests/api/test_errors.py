@@ -38,7 +38,11 @@ FUNCTIONS = {
     "permutation": (lambda: tf.transpose(matrix(), [0, 0]), ValueError, r"permutation.*\(0, 0\)"),
     "text": (lambda: tf.constant("abc", tf.float32), TypeError, r"numbers.*text 'abc'"),
     "None": (lambda: tf.constant(None), TypeError, r"numbers.*None"),
-    "ragged list": (lambda: tf.constant([[1.0, 2.0], [3.0]]), TypeError, r"list.*different lengths"),
+    "ragged list": (
+        lambda: tf.constant([[1.0, 2.0], [3.0]]),
+        TypeError,
+        r"list.*different lengths",
+    ),
     "object": (lambda: tf.constant(object()), TypeError, r"object.*not numbers"),
     "dtype": (
         lambda: tf.constant(1.0, dtype="float33"),
