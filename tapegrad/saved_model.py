@@ -1,6 +1,6 @@
 """TensorFlow's `tf.saved_model`: write recorded functions to a folder, and run them without code.
 
-The folder has a format of its own: JSON and safetensors. TensorFlow does not read it, and its own
+The folder has tapegrad's format: JSON and safetensors. TensorFlow does not read it, and its own
 SavedModels are not read here.
 """
 

@@ -174,7 +174,7 @@ def apply_parts(parts: Sequence[Part], progress: Progress | None = None) -> None
     """Compute and store part by part; an exception after the first store ends no step halfway.
 
     The remaining parts are then completed, and the exception is raised again. A part must not
-    raise an error of its own unless it is the first: what can fail is checked before.
+    raise an error unless it is the first: everything that can fail is checked before.
 
     >>> a, b = Variable(1.0), Variable(2.0)
     >>> apply_parts([(lambda x: ([x], [b.array]), (a,)), (lambda x: ([x], [a.array]), (b,))])

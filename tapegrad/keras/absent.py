@@ -88,7 +88,7 @@ def absent_name(place: str, name: str, known: list[str]) -> AttributeError:
     close = get_close_matches(name, known, 1)
     if not sentence and close:
         sentence = f" Did you mean {close[0]!r}?"
-    # Without a module, Python does not add a suggestion of its own.
+    # Without a module, Python does not add its own suggestion.
     return AttributeError(f"{place} has no {name!r}.{sentence}", name=name, obj=None)
 
 

@@ -37,7 +37,7 @@ Callable = GenericFunction | ConcreteFunction
 
 
 class TraceType(ABC):
-    """The type of an argument, by which recordings are told apart.
+    """The type of an argument, which distinguishes recordings.
 
     >>> TraceType.__abstractmethods__ >= {"is_subtype_of"}
     True

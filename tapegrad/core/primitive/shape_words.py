@@ -1,4 +1,4 @@
-"""Say in our own words why shapes do not fit, where an array library's words are hard to read."""
+"""Readable errors for shapes that do not fit, instead of those of array libraries."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Tensor(HasArray):
     ) -> Any:
         """Share the memory with other libraries: `y = torch.from_dlpack(x)`.
 
-        If something else holds the memory too, e.g. a tape, `x` first gets a copy of its own. With
+        If something else holds the memory too, e.g. a tape, `x` is copied first. With
         `copy=False` the memory is shared as it is, and must only be read.
         """
         if self.node is not None:

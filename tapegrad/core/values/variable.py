@@ -153,7 +153,7 @@ class Variable(HasArray):
     def read_value(self) -> Any:
         """Return the current value as a new tensor; active tapes record the read.
 
-        The tensor is a source of its own: the gradient with respect to it counts its uses only,
+        The tensor is a separate source: the gradient with respect to it counts its uses only,
         and that with respect to the variable counts all uses.
         """
         stack = active_stack()
