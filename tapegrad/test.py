@@ -13,6 +13,7 @@ from tapegrad.absent import absence as _absence
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.config.devices import list_logical_devices
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -33,6 +34,8 @@ __all__ = [
     "main",
     "max_error",
 ]
+
+_list_exports(globals())
 
 
 def compute_gradient(

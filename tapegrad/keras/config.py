@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any as _Any, ClassVar
 
 from tapegrad.core.argument_checks import check_choice, check_count
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
@@ -252,6 +253,8 @@ __all__ = [
     "set_max_epochs",
     "set_max_steps_per_epoch",
 ]
+
+_list_exports(globals())
 
 
 if not TYPE_CHECKING:  # type checkers report names that do not exist

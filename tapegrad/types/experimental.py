@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 import numpy as np
 
 from tapegrad.absent import absence
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.concrete import ConcreteFunction
@@ -27,6 +28,8 @@ __all__ = [
     "TensorLike",
     "TraceType",
 ]
+
+_list_exports(globals())
 
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 TensorLike: Any = Union[(Tensor, Variable, *_NUMBERS, str, bytes, list, tuple)]

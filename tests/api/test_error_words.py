@@ -122,3 +122,39 @@ def test_branches_that_differ_in_a_variable_are_told_apart():
 
     with pytest.warns(UserWarning, match=r"a Variable of float32\[2\]"):
         assert absolute(variable).numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: tf.keras.Sequential(tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)),
+            r"one list of layers: write Sequential\(\[first, second\]\)",
+        ),
+        (lambda: tf.keras.Model(np.ones(2), 3), r"start with keras\.Input.*Got an array.* and 3"),
+        (lambda: range(tf.constant(3.0)), "one integer. Got a tensor of float32"),
+        (
+            lambda: [1, 2][tf.constant([0, 1])],
+            r"one integer. Got a tensor of int32 and shape \(2,\)",
+        ),
+        (lambda: tf.constant(300, dtype="uint8"), "uint8 cannot hold the integer 300. Use a wider"),
+        (lambda: tf.constant([-1, 300], dtype="uint8"), "cannot hold integers from -1 to 300"),
+        (
+            lambda: tf.scan(lambda a, b: (a, b), MATRIX),
+            "as its first argument has, 1. It returned 2",
+        ),
+    ],
+)
+def test_more_mistakes_of_the_first_hour(make, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        make()
+
+
+def test_modules_list_their_exports():
+    for module in (tf.test, tf.keras, tf.keras.config, tf.types.experimental):
+        assert dir(module) == sorted(module.__all__)
+
+
+def test_optimizers_print_their_name():
+    assert repr(tf.optimizers.Adam()) == "<Adam name=adam>"
+    assert repr(tf.keras.optimizers.SGD(name="mine")) == "<SGD name=mine>"

@@ -271,9 +271,14 @@ def _refuse_to_wrap(array: np.ndarray, dtype: np.dtype[Any]) -> None:
     """Raise if Python integers would overflow the dtype, as NumPy does."""
     if array.dtype.kind in "iu" and dtype.kind in "iu" and not _has_room(dtype, array):
         raise ArgumentError(
-            f"{dtype} cannot hold integers from {array.min()} to {array.max()}. Ask for a wider "
-            "dtype; NumPy's arrays wrap round."
+            f"{dtype} cannot hold {_range_of(array)}. Use a wider dtype, or wrap the numbers with "
+            f"np.asarray(x).astype({dtype.name!r})."
         )
+
+
+def _range_of(integers: np.ndarray) -> str:
+    low, high = int(integers.min()), int(integers.max())
+    return f"the integer {low}" if low == high else f"integers from {low} to {high}"
 
 
 def _widens(like: Tensor) -> bool:

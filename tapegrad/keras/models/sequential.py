@@ -33,6 +33,10 @@ class Sequential(Model):
     def __init__(
         self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
     ) -> None:
+        if isinstance(trainable, Layer):
+            raise ArgumentTypeError(
+                "Sequential takes one list of layers: write Sequential([first, second])."
+            )
         super().__init__(trainable=trainable, name=name)
         self._stack: list[Layer] = []
         self._start: InputLayer | None = None
