@@ -33,8 +33,9 @@ _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
 _CONVERSIONS = ("Expected numbers.", "Cannot turn ", "Got text, not numbers")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
-_OF_A_PRIMITIVE = re.compile(r"\w+ cannot (take \w+\[|make a result of shape)")
-_UNKNOWN_KEYWORD = re.compile(r"got an unexpected keyword argument '(\w+)'")
+# Compiled at the first use, which saves import time.
+_OF_A_PRIMITIVE = r"\w+ cannot (take \w+\[|make a result of shape)"
+_UNKNOWN_KEYWORD = r"got an unexpected keyword argument '(\w+)'"
 _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
@@ -67,7 +68,7 @@ def _explained(
     text = str(error)
     is_refused = isinstance(error, ArgumentTypeError)
     is_conversion = is_refused and any(part in text for part in _CONVERSIONS)
-    is_inner = type(error) is ShapeError and _OF_A_PRIMITIVE.match(text) is not None
+    is_inner = type(error) is ShapeError and re.match(_OF_A_PRIMITIVE, text) is not None
     if not is_conversion and not is_inner and not _is_of_a_library(error):
         return None
     if _is_in_code_of_the_caller(error.__traceback__):
@@ -91,7 +92,7 @@ def _explained(
     found = _class_for(error, suspect is not None)
     if found is None:
         return None
-    unknown = _UNKNOWN_KEYWORD.search(text)
+    unknown = re.search(_UNKNOWN_KEYWORD, text)
     if unknown is not None and unknown[1] in kwargs:
         return _of_unknown_keyword(function, args, unknown[1])
     title = title or _title(function, args)
