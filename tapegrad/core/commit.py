@@ -4,10 +4,9 @@ All variables of a step change together: one `apply_gradients`, one call of a pr
 `restore`, one update of a metric. If an exception ends the step, none has changed, or all have. The
 exception may be any: an error, Ctrl-C, one that a signal handler or another thread raises.
 
-Python delivers interrupts, switches threads and calls trace functions between instructions of its
-own, never inside one call of a function that is written in C. So a step computes first and then
-replaces all arrays in one such call: `store`. Three tools cover steps that cannot compute
-everything first:
+Python delivers interrupts, switches threads and calls trace functions between its instructions,
+never inside one call of a function that is written in C. So a step computes first and then replaces
+all arrays in one such call, `store`. Three tools cover steps that cannot compute everything first:
 
 - `restoring` keeps the old arrays and puts them back after an exception. It needs memory for both.
 - `apply_parts` stores part by part and needs memory for one part. After an exception it completes
