@@ -33,7 +33,8 @@ class Sequential(Model):
     def __init__(
         self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
     ) -> None:
-        if isinstance(trainable, Layer):
+        second: Any = trainable
+        if isinstance(second, Layer):
             raise ArgumentTypeError(
                 "Sequential takes one list of layers: write Sequential([first, second])."
             )
