@@ -1,6 +1,6 @@
 """Let torch.compile fill its caches for the rows of the benchmark, several processes at a time.
 
-python benchmarks/warm_torch.py [rows]    all that run on CUDA by default, or some parted by commas
+python benchmarks/warm_torch.py [rows]    rows separated by commas (default: all on CUDA)
 
 To compile takes minutes, of which a benchmark has none to spare. Run it beside the GPU tests. The
 mode max-autotune is left out: it chooses kernels by their times, and a busy device distorts them.

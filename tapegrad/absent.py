@@ -77,7 +77,7 @@ RULES = {
     "compat.v1.layers": "Use tapegrad.keras.layers.",
     "compat.v1.*": _SESSIONS,
     "saved_model.*": (
-        "Saved models have a format of their own; use tapegrad.saved_model.save and "
+        "Saved models have a different format; use tapegrad.saved_model.save and "
         "tapegrad.saved_model.load."
     ),
     "autograph.*": "Use tapegrad.autograph.to_code to see what becomes of a function.",
@@ -197,7 +197,7 @@ RULES = {
     ),
     "types.experimental.distributed*": _PROCESSES,
     "types.experimental.*": "Use tapegrad.types.experimental.ConcreteFunction and TraceType.",
-    "tools": "TensorFlow's tools are programs of their own.",
+    "tools": "TensorFlow's tools are separate programs.",
     "train.Coordinator": "Use Python's threading.",
     "train.*heckpoint*": (
         "Use tapegrad.train.Checkpoint, tapegrad.train.CheckpointManager and "
@@ -240,6 +240,8 @@ def absence(place: str, name: str) -> AttributeError:
     "module 'tapegrad' has no attribute 'tpu'. Devices are CPUs and CUDA GPUs."
     """
     module = f"tapegrad.{place}" if place else "tapegrad"
-    offered = why_absent(f"{place}.{name}" if place else name)
     message = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("__"):  # imports look for `__path__` in every module
+        return AttributeError(message)
+    offered = why_absent(f"{place}.{name}" if place else name)
     return AttributeError(f"{message}. {offered}" if offered else message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io as _io
 import wave as _wave
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -97,5 +97,7 @@ __all__ = ["decode_wav", "encode_wav"]
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("audio", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("audio", name)

@@ -5,7 +5,7 @@ Each raises `ArgumentError`, a ValueError, that shows the first failing values.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.call_site import call_site
@@ -320,5 +320,7 @@ def get_log_device_placement() -> bool:
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("debugging", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("debugging", name)

@@ -1,6 +1,6 @@
 """TensorFlow's `tf.nest` names: nested structures of values."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -17,5 +17,7 @@ __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pa
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absence("nest", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absence("nest", name)

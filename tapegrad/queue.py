@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -263,8 +263,10 @@ class RandomShuffleQueue(QueueBase):
         return self._min_after_dequeue
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("queue", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("queue", name)
 
 
 _check_calls(globals(), __all__)

@@ -1,6 +1,6 @@
 """TensorFlow's `tf.random.experimental` names."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -23,5 +23,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absence("random.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absence("random.experimental", name)

@@ -1,13 +1,13 @@
 """TensorFlow's `tf.saved_model`: write recorded functions to a folder, and run them without code.
 
-The folder has a format of its own: JSON and safetensors. TensorFlow does not read it, and its own
+The folder has tapegrad's format: JSON and safetensors. TensorFlow does not read it, and its own
 SavedModels are not read here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -106,5 +106,7 @@ def load(export_dir: StrPath, tags: Any = None, options: LoadOptions | None = No
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("saved_model", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("saved_model", name)

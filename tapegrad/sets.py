@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,8 +101,10 @@ def _on_host(value: Any) -> np.ndarray:
     return found
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("sets", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("sets", name)
 
 
 _check_calls(globals(), __all__)

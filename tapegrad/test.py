@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import unittest
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tapegrad.absent import absence as _absence
 from tapegrad.autodiff.arguments import UnconnectedGradients
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.config.devices import list_logical_devices
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values import host
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -33,6 +34,8 @@ __all__ = [
     "main",
     "max_error",
 ]
+
+_list_exports(globals())
 
 
 def compute_gradient(
@@ -199,5 +202,7 @@ def is_built_with_gpu_support() -> bool:
     return is_built_with_cuda()
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("test", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("test", name)

@@ -5,7 +5,7 @@ tapegrad's own version is `tapegrad.__version__`.
 
 from __future__ import annotations
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 
@@ -21,5 +21,7 @@ COMPILER_VERSION = "none"
 """tapegrad is written in Python; the C compiler that it calls for loops is in `tapegrad info`."""
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absence("version", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absence("version", name)

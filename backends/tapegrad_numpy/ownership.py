@@ -182,7 +182,7 @@ def _chooser(positions: Sequence[int]) -> Callable[[Sequence[Array]], tuple[Arra
 
 
 def _owns_memory(array: Array) -> bool:
-    """Whether an array is no view, and fills memory of its own in order."""
+    """Whether an array owns its memory and fills it in C order."""
     if type(array) is not np.ndarray:
         return False
     flags, base = array.flags, array.base

@@ -105,7 +105,7 @@ def _options(arguments: argparse.Namespace) -> Options:
     return Options(
         devices=_words(arguments.devices),
         workloads=_words(arguments.workloads),
-        # Labels of sizes hold commas of their own, so sizes are parted by semicolons as well.
+        # A label of a size may contain commas, so semicolons also separate sizes.
         sizes=_sizes(arguments.sizes),
         dtypes=_words(arguments.dtypes),
         peers=_words(arguments.peers),
@@ -139,10 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tapegrad bench",
         usage="tapegrad bench [options] [script.py [arguments]]",
-        description="Time whole training steps, side by side with other libraries. Lists are "
-        "parted by commas.",
+        description="Time whole training steps, side by side with other libraries. Separate the "
+        "items of a list with commas.",
         epilog="examples:\n  tapegrad bench --list\n"
-        "  tapegrad bench --devices cpu --workloads mlp --budget 20\n"
+        "  tapegrad bench --devices cpu --workloads mlp_small --budget 20\n"
         "  tapegrad bench train.py --peers numpy,torch",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes",
         default="",
         metavar="LIST",
-        help=f"{', '.join(SIZE_WORDS)}, or labels of sizes parted by semicolons "
+        help=f"{', '.join(SIZE_WORDS)}, or labels of sizes, separated by semicolons "
         "(default: default, and other sizes of two rows)",
     )
     add("--dtypes", default="", metavar="LIST", help="float32, bfloat16, ... (default: the row's)")

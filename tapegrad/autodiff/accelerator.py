@@ -1,4 +1,4 @@
-"""What a reverse sweep needs of the code that computes for it, and the plain form of that code.
+"""The interface between a reverse sweep and the code that computes, and its plain implementation.
 
 `Accelerator` is the only interface between the sweep and the device. `PlainAccelerator` applies
 the rules as they are written. A faster one is registered with `set_accelerator`; it computes the

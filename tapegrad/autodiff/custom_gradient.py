@@ -330,38 +330,15 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
     @custom_gradient
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        before = [_content(x) for x in nest.flatten(args)]
         followed = [_is_floating(x) and _is_followed(x) for x in nest.flatten(args)]
         checkpoints = current_checkpoints()
-        with _without_tapes():
-            value = f(*args, **kwargs)
-        if any([_content(x) is not old for x, old in zip(nest.flatten(args), before, strict=True)]):
-            raise ArgumentError(
-                "recompute_grad runs the function again for the gradient, so the function must not "
-                "write to its arguments. Write to a copy: x = x.copy()."
-            )
+        value = _without_writes(f, args, kwargs)
 
         def grad(*upstream: Any, variables: Any = ()) -> Any:
             if checkpoints is not None:
                 checkpoints.begin_again()
             with computing_again(segments), with_checkpoints(checkpoints):
-                return pulled_back(*upstream, variables=variables)
-
-        def pulled_back(*upstream: Any, variables: Any) -> Any:
-            with TransformTape(watch_accessed_variables=False) as tape:
-                leaves = [x * 1 if wants else x for x, wants in zip(nest.flatten(args), followed)]
-                watched = [x for x, wants in zip(leaves, followed) if wants]
-                if watched:
-                    tape.watch(watched)
-                if variables:
-                    tape.watch(list(variables))
-                again = nest.flatten(f(*nest.pack_sequence_as(args, leaves), **kwargs))
-            grads = tape.gradient(
-                again, watched + list(variables), list(upstream), UnconnectedGradients.ZERO
-            )
-            rest = iter(grads)
-            inputs = [next(rest) if wants else None for wants in followed]
-            return (inputs, list(rest)) if variables else inputs
+                return _recomputed(f, args, kwargs, followed, upstream, variables)
 
         return value, grad
 
@@ -440,3 +417,39 @@ def grad_pass_through(f: Function) -> Function:
         return f(*args, **kwargs), grad
 
     return wrapped
+
+
+def _without_writes(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function without tapes; raise an error if it has written to its arguments."""
+    before = [_content(x) for x in nest.flatten(args)]
+    with _without_tapes():
+        value = f(*args, **kwargs)
+    if any([_content(x) is not old for x, old in zip(nest.flatten(args), before, strict=True)]):
+        raise ArgumentError(
+            "recompute_grad runs the function again for the gradient, so the function must not "
+            "write to its arguments. Write to a copy: x = x.copy()."
+        )
+    return value
+
+
+def _recomputed(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    followed: Sequence[bool],
+    upstream: tuple[Any, ...],
+    variables: Any,
+) -> Any:
+    """Call a function again under a tape, and return its gradients as `custom_gradient` expects."""
+    with TransformTape(watch_accessed_variables=False) as tape:
+        leaves = [x * 1 if wants else x for x, wants in zip(nest.flatten(args), followed)]
+        watched = [x for x, wants in zip(leaves, followed) if wants]
+        if watched:
+            tape.watch(watched)
+        if variables:
+            tape.watch(list(variables))
+        again = nest.flatten(f(*nest.pack_sequence_as(args, leaves), **kwargs))
+    sources = watched + list(variables)
+    rest = iter(tape.gradient(again, sources, list(upstream), UnconnectedGradients.ZERO))
+    inputs = [next(rest) if wants else None for wants in followed]
+    return (inputs, list(rest)) if variables else inputs

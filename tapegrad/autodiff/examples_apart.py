@@ -3,7 +3,7 @@
 Inside `vmap` a tape may differentiate by a value that all examples share, such as the weights of a
 model. An operation that combines it with an example's own values repeats it for each example. The
 sweep brings the cotangent of the repeated value back to the shared one, but does not add up the
-examples: from there on the cotangent is a batch, and one step computes it for all examples.
+examples: after it the cotangent is a batch, and one step computes it for all examples.
 """
 
 from __future__ import annotations

@@ -331,7 +331,7 @@ class GradientTape(Recording):
     def _report_lost(self, lost: list[Any], unconnected: UnconnectedGradients) -> None:
         """Name the lines where values left the tape if sources have no gradient because of that."""
         is_zero = unconnected is UnconnectedGradients.ZERO
-        if self.warns_of_numbers or not is_zero:  # zeros were asked for
+        if self.warns_of_numbers or not is_zero:  # zeros were requested
             explain.report_lost(self, lost, is_zero)
 
     def explain(self, target: Any, source: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which nodes a reverse sweep visits, and in which order."""
+"""The plan of a reverse sweep: the nodes that it visits, and their order."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Recording(CutLog):
     def read_per_example(self, variable: Variable, is_own: bool = False) -> Any:
         """Read a variable for a tape inside vmap: one copy (a view) per example.
 
-        With `is_own`, the result is a source of its own; otherwise reads share one.
+        With `is_own`, the result is a separate source; otherwise reads share one.
         """
         stack = active_stack()
         key = (variable.number, id(variable.array), stack.tokens)

@@ -1,4 +1,4 @@
-"""What a report learns of tapes: the time of sweeps, what they held, losses and lost gradients."""
+"""Data on tapes for a report: times of sweeps, held memory, losses and lost gradients."""
 
 from __future__ import annotations
 

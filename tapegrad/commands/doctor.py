@@ -19,8 +19,9 @@ import numpy as np
 from tapegrad.autodiff.gradient_tape import GradientTape
 from tapegrad.autodiff.transforms import grad, hessian
 from tapegrad.core.backend.registry import describe_backends
-from tapegrad.core.values.device import device, list_devices
+from tapegrad.core.values.device import default_device, device, list_devices
 from tapegrad.core.values.variable import Variable
+from tapegrad.errors import TapegradError
 from tapegrad.ops.creation import constant
 from tapegrad.ops.elementwise.trigonometric import tanh
 from tapegrad.ops.reduction.functions import reduce_sum
@@ -44,6 +45,10 @@ class Finding:
 
 def findings() -> Iterator[Finding]:
     """Run all checks, one after the other."""
+    try:
+        default_device()
+    except TapegradError as error:
+        yield Finding("TAPEGRAD_DEVICE", "", "failed", 0.0, str(error))
     for name in list_devices():
         for check, run in CHECKS.items():
             yield _run(check, name, run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.config import experimental, optimizer, threading
@@ -53,5 +53,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absence("config", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absence("config", name)

@@ -57,7 +57,7 @@ class Hub:
     """Accepts the processes of a world and watches over them.
 
     In an elastic world, processes that end or hang are *lost*: the others go on in a new
-    *generation* of the world, with ranks of their own. The hub knows processes by their first rank.
+    *generation* of the world, with new ranks. The hub knows processes by their first rank.
     """
 
     def __init__(self, size: int, on_failure: Failed | None = None) -> None:

@@ -1,7 +1,7 @@
 """Work in the background: one thread of the process, which ends when nothing is left to do.
 
-Python runs one thread at a time. A kernel that gives up the interpreter lock waits up to 5 ms until
-it has it back from a busy thread, so a thousand small kernels would take seconds beside background
+Python runs one thread at a time. A kernel that releases the interpreter lock waits up to 5 ms to
+reacquire it from a busy thread, so a thousand small kernels would take seconds beside background
 work. Both therefore take turns: the work pauses at its checkpoints while another thread is in
 `foreground`, which afterwards leaves the work as much time as it took.
 """
@@ -189,7 +189,7 @@ def _end() -> None:
 
 
 def _start_child() -> None:
-    """Give a forked process, which has no background thread, a state of its own.
+    """Give a forked process, which has no background thread, a new state.
 
     Unfinished jobs begin anew when something waits for one of them.
     """

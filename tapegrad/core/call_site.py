@@ -7,7 +7,8 @@ import warnings
 from types import FrameType
 
 _OWN = frozenset({"tapegrad", "tapegrad_numpy", "tapegrad_cupy"})
-_INSIDE = _OWN | {"keras_tapegrad"}
+_INSIDE = _OWN | {"keras_tapegrad", "contextlib"}
+"""Packages that a warning never names: contextlib runs the generators of `with` blocks."""
 _ARRAY_LIBRARIES = {"cupy", "jax", "matplotlib", "numba", "numpy", "pandas", "scipy", "seaborn"}
 _ARRAY_LIBRARIES |= {"sklearn", "torch", "tqdm", "xarray"}
 """Libraries that convert what they are given; the user's line is the one that calls them."""

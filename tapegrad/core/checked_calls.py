@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
-from itertools import count
+from functools import cache, partial
+from itertools import count, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -146,21 +146,16 @@ def check_function(function: Any) -> Any:
     if not can_be_checked(function):
         return function
     number = next(_numbers)
-    inner = FunctionType(
-        function.__code__, function.__globals__, function.__name__, None, function.__closure__
-    )
-    inner.__qualname__ = function.__qualname__
-    inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    inner.__dict__.update(function.__dict__)
-    names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
-    function.__globals__.update(names, _answered_later=_answered_later)
-    function.__code__ = _checking_code(function, number)
-    _FUNCTIONS[number] = function
+    _FUNCTIONS[number], _CODES[number] = function, function.__code__
+    function.__globals__["_with_checks"] = _with_checks
+    function.__code__ = _waiting_code(function.__code__, number)
     _checked.add(function)
     return function
 
 
 _FUNCTIONS: dict[int, FunctionType] = {}
+_CODES: dict[int, CodeType] = {}
+"""The code of each function without its checks."""
 _checked: set[Callable[..., Any]] = set()
 
 
@@ -184,8 +179,8 @@ def can_be_checked(function: Any) -> bool:
 def check_kind(number: int, name: str, value: Any) -> None:
     """Raise an error if an argument is not of the kind of its parameter."""
     function = _FUNCTIONS[number]
-    kinds, words, default = _accepted(function, name)
-    is_size = "int" in _kinds_of(function, name) and "seed" not in name
+    kinds, words, default = _accepted(number, name)
+    is_size = "int" in _kinds_of(function, _CODES[number], name) and "seed" not in name
     if is_size and type(value) is int and abs(value) > LARGEST:
         check_whole(name, value, _title(function))
     if value is default or any([kind.accepts(value) for kind in kinds]):
@@ -220,8 +215,9 @@ def _title(function: Any) -> str:
 
 
 @cache
-def _accepted(function: FunctionType, name: str) -> tuple[list[Kind], str, Any]:
-    parts = _kinds_of(function, name)
+def _accepted(number: int, name: str) -> tuple[list[Kind], str, Any]:
+    function = _FUNCTIONS[number]
+    parts = _kinds_of(function, _CODES[number], name)
     kinds = [_BY_ANNOTATION.get(part, INTEGERS) for part in parts]
     if function.__module__.startswith(_WITH_INTEGRAL_FLOATS):
         kinds = [INTEGRAL if kind is INTEGER else kind for kind in kinds]
@@ -229,7 +225,7 @@ def _accepted(function: FunctionType, name: str) -> tuple[list[Kind], str, Any]:
     return kinds, " or ".join(kind.words for kind in kinds), parameter.default
 
 
-def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
+def _kinds_of(function: FunctionType, code: CodeType, name: str) -> tuple[str, ...]:
     """Return the annotation's alternatives if all are known, the kind of its name, or ()."""
     text = str(function.__annotations__.get(name, ""))
     is_bounded = "int" in text or text == "Any" or name in ("rate", "validation_split")
@@ -237,9 +233,7 @@ def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
         return ()
     if text in ("Any", ""):
         # The shape of a distribution is a parameter; its `size` is the shape of the draws.
-        is_parameter = name == "shape" and not {"size", "loc"}.isdisjoint(
-            function.__code__.co_varnames
-        )
+        is_parameter = name == "shape" and not {"size", "loc"}.isdisjoint(code.co_varnames)
         return () if is_parameter else _BY_NAME.get(name, ())
     parts = tuple(text.split(" | ")) if "[" not in text else (text,)
     if parts == ("None",):  # a parameter that is not supported; the function says so
@@ -247,20 +241,74 @@ def _kinds_of(function: FunctionType, name: str) -> tuple[str, ...]:
     return parts if all(part in _BY_ANNOTATION for part in parts) else ()
 
 
-def _checking_code(function: FunctionType, number: int) -> CodeType:
-    """Return code with the parameters of a function that checks them and calls the inner one."""
-    code = function.__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    has_stars = (
-        bool(code.co_flags & inspect.CO_VARARGS),
-        bool(code.co_flags & inspect.CO_VARKEYWORDS),
+def _waiting_code(code: CodeType, number: int) -> CodeType:
+    """Return code with the same parameters that adds the checks when it is called first.
+
+    Compiling the checks takes most of the time of `check_function`, and a program calls few of the
+    functions that it imports. This code only passes its parameters on, so no compiler is needed.
+    """
+    count = sum(_parameters_of(code))
+    stars = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    template = _waiting_template(len(code.co_freevars))
+    return template.replace(
+        co_argcount=code.co_argcount,
+        co_posonlyargcount=code.co_posonlyargcount,
+        co_kwonlyargcount=code.co_kwonlyargcount,
+        co_flags=template.co_flags | stars,
+        co_nlocals=count,
+        co_varnames=code.co_varnames[:count],
+        co_freevars=code.co_freevars,
+        co_consts=tuple([number if value == _PLACE else value for value in template.co_consts]),
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
     )
-    names = code.co_varnames[: len(own) + sum(has_stars)]
+
+
+def _parameters_of(code: CodeType) -> tuple[int, int, bool, bool]:
+    """Return how many parameters are positional, by keyword only, `*args`, and `**kwargs`."""
+    flags = code.co_flags
+    stars = bool(flags & inspect.CO_VARARGS), bool(flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount, code.co_kwonlyargcount, *stars
+
+
+def _with_checks(number: int, values: dict[str, Any]) -> Callable[[], Any]:
+    """Add the checks to a function that is called for the first time; return its call."""
+    function, code = _FUNCTIONS[number], _CODES[number]
+    _add_checks(function, code, number)
+    positional, by_name, star, stars = _parameters_of(code)
+    names = iter(code.co_varnames)
+    args = [values[next(names)] for _ in range(positional)]
+    kwargs = {name: values[name] for name in islice(names, by_name)}
+    if star:
+        args += values[next(names)]
+    if stars:
+        kwargs |= values[next(names)]
+    return partial(function, *args, **kwargs)
+
+
+def _add_checks(function: FunctionType, code: CodeType, number: int) -> None:
+    """Give a function the code that checks its arguments and then runs `code`."""
+    inner = FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+    inner.__qualname__ = function.__qualname__
+    inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    inner.__dict__.update(function.__dict__)
+    names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
+    function.__globals__.update(names, _answered_later=_answered_later)
+    function.__code__ = _checking_code(function, code, number)
+
+
+def _checking_code(function: FunctionType, code: CodeType, number: int) -> CodeType:
+    """Return code with the parameters of a function that checks them and calls the inner one."""
+    positional, by_name, star, stars = _parameters_of(code)
+    own = code.co_varnames[: positional + by_name]
+    names = code.co_varnames[: len(own) + star + stars]
     template = _template(
-        code.co_argcount,
+        positional,
         code.co_posonlyargcount,
-        has_stars,
-        tuple([_test_of(function, name) for name in own]),
+        (star, stars),
+        tuple([_test_of(function, code, name) for name in own]),
         code.co_freevars,
     )
     new_names: dict[Any, Any] = {f"p{i}": name for i, name in enumerate(names)}
@@ -310,7 +358,6 @@ def _template(
     kwargs = ", ".join([*[f"{name!r}: {name}" for name in by_name], *stars])
     lines = [
         f"def checked({', '.join(parameters)}):",
-        *([f"  if 0: {', '.join(cells)}"] if cells else []),  # code must name the same cells
         *[
             f"  if {test.format(name)}: _check_kind({_PLACE}, {name!r}, {name})"
             for name, test in zip(names, tests, strict=False)
@@ -326,8 +373,23 @@ def _template(
         "    if _other is None: raise",
         "    raise _other from _other.__cause__",
     ]
+    return _compiled(lines, ", ".join(cells))
+
+
+@cache
+def _waiting_template(cells: int) -> CodeType:
+    """Compile the code of a function without parameters, to which `_waiting_code` adds them."""
+    names = ", ".join([f"c{i}" for i in range(cells)])
+    lines = ["def waiting():", f"  return _with_checks({_PLACE}, locals())()"]
+    return _compiled(lines, names)
+
+
+def _compiled(lines: Sequence[str], cells: str) -> CodeType:
+    """Compile the lines of a function that names these variables of an outer function."""
     if cells:
-        lines = [f"def outer({', '.join(cells)}):", *[f"  {line}" for line in lines]]
+        head, *body = lines
+        lines = [head, f"  if 0: {cells}", *body]  # code must name the cells of its closure
+        lines = [f"def outer({cells}):", *[f"  {line}" for line in lines]]
     found = compile("\n".join(lines), "<checks>", "exec", dont_inherit=True)
     for _ in range(2 if cells else 1):
         found = next(constant for constant in found.co_consts if isinstance(constant, CodeType))
@@ -344,7 +406,7 @@ def _on_one_line(units: int) -> bytes:
     return b"\xef\x00" * full + (bytes((0xE8 + rest - 1, 0)) if rest else b"")
 
 
-def _test_of(function: FunctionType, name: str) -> str | None:
+def _test_of(function: FunctionType, code: CodeType, name: str) -> str | None:
     """Return the condition under which an argument needs a closer look."""
-    kinds = _kinds_of(function, name)
+    kinds = _kinds_of(function, code, name)
     return _USUAL.get(kinds, "True") if kinds else None

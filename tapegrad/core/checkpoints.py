@@ -1,8 +1,8 @@
-"""What a function that runs again for its gradient has kept of its first run.
+"""Values that a recomputed function keeps from its first run.
 
 The gradient of `recompute_grad(f)` runs `f` again. A recorded loop in `f` is divided into segments,
-and its gradient needs what the loop carried at their beginnings. The first run of the loop keeps
-that, so that only the rounds of the segments run again, and no round runs three times.
+and its gradient needs the carried values at the beginnings of the segments. The first run of the
+loop keeps them, so that each round runs again once, not twice.
 """
 
 from __future__ import annotations

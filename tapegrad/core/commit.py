@@ -4,10 +4,9 @@ All variables of a step change together: one `apply_gradients`, one call of a pr
 `restore`, one update of a metric. If an exception ends the step, none has changed, or all have. The
 exception may be any: an error, Ctrl-C, one that a signal handler or another thread raises.
 
-Python delivers interrupts, switches threads and calls trace functions between instructions of its
-own, never inside one call of a function that is written in C. So a step computes first and then
-replaces all arrays in one such call: `store`. Three tools cover steps that cannot compute
-everything first:
+Python delivers interrupts, switches threads and calls trace functions between its instructions,
+never inside one call of a function that is written in C. So a step computes first and then replaces
+all arrays in one such call, `store`. Three tools cover steps that cannot compute everything first:
 
 - `restoring` keeps the old arrays and puts them back after an exception. It needs memory for both.
 - `apply_parts` stores part by part and needs memory for one part. After an exception it completes
@@ -174,7 +173,7 @@ def apply_parts(parts: Sequence[Part], progress: Progress | None = None) -> None
     """Compute and store part by part; an exception after the first store ends no step halfway.
 
     The remaining parts are then completed, and the exception is raised again. A part must not
-    raise an error of its own unless it is the first: what can fail is checked before.
+    raise an error unless it is the first: everything that can fail is checked before.
 
     >>> a, b = Variable(1.0), Variable(2.0)
     >>> apply_parts([(lambda x: ([x], [b.array]), (a,)), (lambda x: ([x], [a.array]), (b,))])

@@ -1,7 +1,7 @@
-"""What a running program does, noted for a report: kernels, programs, sweeps, waits and losses.
+"""Events of a running program for a report: kernels, programs, sweeps, waits and losses.
 
-Nothing is noted unless `LOGS` has a log. Code on a hot path reads `LOGS` only where eager code is
-hooked anyway (see `eager_hooks`), or once per call of a function, a sweep or an element.
+Events are recorded only while `LOGS` has a log. Code on a hot path reads `LOGS` only where eager
+code is hooked anyway (see `eager_hooks`), or once per call of a function, a sweep or an element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys of Python values that tell apart everything that a computation can tell apart.
+"""Cache keys that distinguish Python values as exactly as a computation does.
 
 Python's `==` is too coarse for a cache of programs or kernels: 0.0 equals -0.0, 1 equals True and
 1.0. It is also too fine: NaN differs from itself.

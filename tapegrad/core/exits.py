@@ -1,6 +1,6 @@
 """Exits: where a value that a recorder follows leaves it for Python, NumPy or another library.
 
-What is computed from such a value is constant for the recorder, so a derivative may be lost. Each
+Results computed from such a value are constants for the recorder, so a derivative may be lost. Each
 exit is noted with the user's line. A gradient transform warns of it, because its user has no tape
 to ask; a tape warns where a conversion is easily overlooked. Text, truth values and indices carry
 no derivative, so printing, formatting, logging and branching are no exits.

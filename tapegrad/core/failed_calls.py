@@ -33,7 +33,10 @@ _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
 _CONVERSIONS = ("Expected numbers.", "Cannot turn ", "Got text, not numbers")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
-_OF_A_PRIMITIVE = re.compile(r"\w+ cannot (take \w+\[|make a result of shape)")
+# Compiled at the first use, which saves import time.
+_OF_A_PRIMITIVE = r"\w+ cannot (take \w+\[|make a result of shape)"
+_UNKNOWN_KEYWORD = r"got an unexpected keyword argument '(\w+)'"
+_BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
 
@@ -65,7 +68,7 @@ def _explained(
     text = str(error)
     is_refused = isinstance(error, ArgumentTypeError)
     is_conversion = is_refused and any(part in text for part in _CONVERSIONS)
-    is_inner = type(error) is ShapeError and _OF_A_PRIMITIVE.match(text) is not None
+    is_inner = type(error) is ShapeError and re.match(_OF_A_PRIMITIVE, text) is not None
     if not is_conversion and not is_inner and not _is_of_a_library(error):
         return None
     if _is_in_code_of_the_caller(error.__traceback__):
@@ -89,6 +92,9 @@ def _explained(
     found = _class_for(error, suspect is not None)
     if found is None:
         return None
+    unknown = re.search(_UNKNOWN_KEYWORD, text)
+    if unknown is not None and unknown[1] in kwargs:
+        return _of_unknown_keyword(function, args, unknown[1])
     title = title or _title(function, args)
     if suspect is None:
         got = _listed(arguments)
@@ -104,6 +110,20 @@ def _listed(arguments: Mapping[str, Any]) -> str:
 def _of_shapes(title: str, arguments: Mapping[str, Any], text: str) -> ShapeError:
     """Return the error of a primitive inside a function, with the arguments of the function."""
     return ShapeError(f"{title} got {_listed(arguments)}: {text}")
+
+
+def _of_unknown_keyword(function: Any, args: Sequence[Any], keyword: str) -> ArgumentTypeError:
+    """Return the error for a keyword that a function passed on, and that nothing accepted."""
+    title = _title(function, args)
+    if function.__name__ == "__init__" and args:  # the user has named the class, not its base
+        title, function = type(args[0]).__name__, type(args[0]).__init__
+    known = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "self" and parameter.kind in _BY_KEYWORD
+    ]
+    offered = f" Its arguments are {', '.join(known)}." if known else ""
+    return ArgumentTypeError(f"{title} has no argument {keyword!r}.{offered}")
 
 
 def _is_of_a_library(error: Exception) -> bool:
@@ -191,7 +211,7 @@ def _suspect(arguments: Mapping[str, Any], text: str) -> tuple[str, Any] | None:
     words = re.findall(r"'([\w.]+)'|\b(\w+) object|Cannot turn (\w+)|^(\w+) has no attribute", text)
     quoted = {word.rpartition(".")[2] for found in words for word in found if word}
     quoted |= {"NoneType"} if "Got None" in text else set()
-    quoted |= {"str", "bytes"} if "Got text" in text else set()
+    quoted |= {"str", "bytes"} if "Got text" in text or "Got the text" in text else set()
     by_type = [
         (name, value)
         for name, value in arguments.items()

@@ -1,4 +1,4 @@
-"""Which line of the user's code made an array, noted while `debug.trace_memory` is on."""
+"""The user's line that made each array, recorded while `debug.trace_memory` is on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Variables of text, which live on the host and have no gradients.
 
-The module is not among those of values: a recording takes reads in these for reads by the user.
+The module is outside of `values`, because a recording treats reads there as reads by the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tell backends that the number of threads has been changed."""
+"""Notify backends of a new number of threads."""
 
 from __future__ import annotations
 

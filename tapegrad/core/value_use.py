@@ -1,4 +1,4 @@
-"""What a line of the user's program does with a value that it reads: store, show, compare, compute.
+"""How a line of the user's program uses a value: store, show, compare or compute.
 
 Python calls `Tensor.__float__` in the same way for `y = math.sin(x)`, `a[i] = x` and
 `print("%f" % x)`. The instruction that runs has a position in the source, and the syntax tree says

@@ -1,6 +1,6 @@
 """Input pipelines with the names of TensorFlow's `tf.data`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -25,8 +25,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("data", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("data", name)
 
 
 _check_calls(globals(), __all__)

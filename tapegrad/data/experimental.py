@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -280,8 +280,10 @@ def bucket_by_sequence_length(
     )
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("data.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("data.experimental", name)
 
 
 _check_calls(globals(), __all__)

@@ -297,7 +297,7 @@ def _matched_leaf(spec: Any, value: Any, number: int) -> Any:
     array = own_leaf(value, "from_generator", spec.dtype if is_numeric else None)
     is_number = spec.dtype.name != "string" and array.dtype.kind != "O"
     if is_number and np.can_cast(array.dtype, spec.dtype.as_numpy_dtype, "same_kind"):
-        # NumPy makes float64 and int64 where nothing else is asked for.
+        # NumPy's default dtypes are float64 and int64.
         array = array.astype(spec.dtype.as_numpy_dtype, copy=False)
     if spec.dtype != array.dtype:
         raise DTypeError(_mismatch(number, f"{spec.dtype}", f"{array.dtype}"))

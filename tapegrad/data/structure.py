@@ -162,7 +162,7 @@ def _host_array(value: Any, dtype: Any = None) -> np.ndarray:
 def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
     """Convert a user's value to an element that later writes to the value do not change.
 
-    Values of the types `are_new` belong to nobody else.
+    Values of the types `are_new` have no other owner.
     """
     if isinstance(value, tuple):
         parts = [own_host(part, how, are_new) for part in value]
@@ -176,7 +176,7 @@ def own_host(value: Any, how: str, are_new: tuple[type, ...] = ()) -> Any:
 
 
 def own_leaf(value: Any, how: str, dtype: Any = None) -> np.ndarray:
-    """Convert a value to a host array of its own; a memory-mapped file stays where it is."""
+    """Convert a value to a new host array; a memory-mapped file stays where it is."""
     array = leaf_to_host(value, how, dtype)
     is_kept = isinstance(value, list | float | int | complex | str | bytes | np.memmap)
     return array if is_kept else array.copy()

@@ -163,22 +163,19 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows default values, and examples as they are."""
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tapegrad demo",
         description="Train a classifier of handwritten digits with a GradientTape.",
-        formatter_class=_Help,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  tapegrad demo\n  tapegrad demo --epochs 5 --device cpu --json",
     )
-    parser.add_argument("--epochs", type=_positive, default=30, help="passes over the digits")
-    parser.add_argument("--batch", type=_positive, default=64, help="digits per step")
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
-    parser.add_argument("--device", help="where to train, e.g. cpu or cuda:0")
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    add, default = parser.add_argument, "(default: %(default)s)"
+    add("--epochs", type=_positive, default=30, help=f"passes over the digits {default}")
+    add("--batch", type=_positive, default=64, help=f"digits per step {default}")
+    add("--seed", type=int, default=0, help=f"seed of all random numbers {default}")
+    add("--device", help="where to train, e.g. cpu or cuda:0 (default: see tapegrad info)")
+    add("--json", action="store_true", help="print JSON for other programs")
     return parser
 
 

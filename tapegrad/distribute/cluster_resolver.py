@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -111,8 +111,10 @@ class TPUClusterResolver(ClusterResolver):
         return cls(tpu)
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("distribute.cluster_resolver", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("distribute.cluster_resolver", name)
 
 
 _check_calls(globals(), __all__)

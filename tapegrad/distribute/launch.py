@@ -40,7 +40,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("-m", action="store_true", help="the program is the name of a module")
     parser.add_argument("--json", action="store_true", help="at the end, print JSON")
     parser.add_argument("program", help="a Python file, or the name of a module with -m")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    rest.required = False  # a message about a missing program shall not ask for them
     options = parser.parse_args(argv)
     if options.n < 1:
         parser.error(f"-n must be a number of processes from 1. Got {options.n}.")

@@ -8,7 +8,7 @@ from enum import Enum
 class VariableAggregation(Enum):
     """How the values that replicas assign to a variable are combined; accepted and ignored.
 
-    Each replica is a process with variables of its own. They are equal as long as replicas assign
+    Each replica is a process with separate variables. They are equal as long as replicas assign
     equal values, as optimizers do; `distribute.Strategy.reduce` combines values that differ.
 
     >>> import tapegrad

@@ -1,6 +1,6 @@
 """Rows of data sets that stay on a device, or that the device reads from the host.
 
-To gather rows on the host and to copy them takes longer than the step of a small network.
+Gathering rows on the host and copying them takes longer than a step of a small network.
 """
 
 from __future__ import annotations

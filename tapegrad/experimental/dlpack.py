@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values.convert import to_tensor
 from tapegrad.core.values.dlpack import import_array
 from tapegrad.core.values.shared import share
 from tapegrad.core.values.tensor import Tensor
 
 __all__ = ["from_dlpack", "to_dlpack"]
+
+_list_exports(globals())
 
 
 def to_dlpack(tf_tensor: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -71,8 +71,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("io", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("io", name)
 
 
 _check_calls(globals(), __all__)

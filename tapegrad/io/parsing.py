@@ -164,7 +164,7 @@ def _value(key: str, spec: Any, feature: Feature | None) -> np.ndarray:
     if feature is None or kind is None:
         return _default(key, spec, shape, is_sequence)
     if kind != _LIST_OF[dtype]:
-        raise ArgumentError(f"The feature {key!r} is a {kind}, but {dtype} was asked for.")
+        raise ArgumentError(f"The feature {key!r} is a {kind}, but {dtype} was requested.")
     values = getattr(feature, kind).value
     array = np.empty(len(values), _storage(dtype))
     array[:] = values

@@ -10,6 +10,7 @@ model.fit(images, labels, epochs=5)
 from typing import TYPE_CHECKING, Any
 
 from tapegrad.autodiff.custom_gradient import recompute_grad as remat
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values.device import device
 from tapegrad.keras import (
     activations,
@@ -60,6 +61,8 @@ __all__ = [
     "mixed_precision", "models", "name_scope", "ops", "optimizers", "preprocessing", "random",
     "regularizers", "remat", "saving", "tree", "utils", "version",
 ]  # fmt: skip
+
+_list_exports(globals())
 
 
 if not TYPE_CHECKING:  # a checker shall see which names there are

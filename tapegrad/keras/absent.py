@@ -88,7 +88,8 @@ def absent_name(place: str, name: str, known: list[str]) -> AttributeError:
     close = get_close_matches(name, known, 1)
     if not sentence and close:
         sentence = f" Did you mean {close[0]!r}?"
-    return AttributeError(f"{place} has no {name!r}.{sentence}")
+    # Without a module, Python does not add its own suggestion.
+    return AttributeError(f"{place} has no {name!r}.{sentence}", name=name, obj=None)
 
 
 def why_absent(place: str, name: str) -> str:

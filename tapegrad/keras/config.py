@@ -1,8 +1,9 @@
 """Global settings of `tapegrad.keras`; only the dtype policy can be set."""
 
-from typing import Any as _Any, ClassVar
+from typing import TYPE_CHECKING, Any as _Any, ClassVar
 
 from tapegrad.core.argument_checks import check_choice, check_count
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.absent import absent_name as _absent_name
 from tapegrad.keras.dtype_policies import dtype_policy, set_dtype_policy
@@ -253,6 +254,10 @@ __all__ = [
     "set_max_steps_per_epoch",
 ]
 
+_list_exports(globals())
 
-def __getattr__(name: str) -> _Any:
-    raise _absent_name("keras.config", name, __all__)
+
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absent_name("keras.config", name, __all__)

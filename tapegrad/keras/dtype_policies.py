@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ArgumentError, ArgumentTypeError
@@ -118,5 +118,7 @@ FloatDTypePolicy = DTypePolicy
 """The name of DTypePolicy in earlier versions of Keras 3."""
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.dtype_policies", name, ["DTypePolicy"])
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.dtype_policies", name, ["DTypePolicy"])

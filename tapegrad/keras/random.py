@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -186,5 +186,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.random", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.random", name, __all__)

@@ -1,7 +1,7 @@
 """The operators of tf.linalg: matrices that compute by their structure.
 
 `base` has what every operator can do, with defaults that use the dense matrix; each other module
-has one kind of matrix. Nothing here has derivatives of its own: operators are composed of functions
+has one kind of matrix. No operator declares derivatives: operators are composed of functions
 that have them.
 """
 

@@ -9,7 +9,7 @@ from tapegrad.linear_operators.arguments import batch_of
 from tapegrad.linear_operators.base import LinearOperator
 from tapegrad.linear_operators.blocks import BlockOperator, join
 from tapegrad.linear_operators.composed import check_operators, joined_name
-from tapegrad.linear_operators.hints import all_of
+from tapegrad.linear_operators.hints import of_all_parts
 
 
 class LinearOperatorBlockDiag(BlockOperator):
@@ -31,14 +31,9 @@ class LinearOperatorBlockDiag(BlockOperator):
         name: str | None = None,
     ) -> None:
         blocks = self._operators = check_operators(operators, "LinearOperatorBlockDiag")
-        if is_non_singular is None and all(one.is_square for one in blocks):
-            is_non_singular = all_of(one.is_non_singular for one in blocks)
-        if is_self_adjoint is None:
-            is_self_adjoint = all_of(one.is_self_adjoint for one in blocks)
-        if is_positive_definite is None:
-            is_positive_definite = all_of(one.is_positive_definite for one in blocks)
-        hints = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(blocks[0].dtype, None, *hints, name=name or joined_name(blocks, "_ds_"))
+        hints = of_all_parts(blocks, is_non_singular, is_self_adjoint, is_positive_definite)
+        name = name or joined_name(blocks, "_ds_")
+        super().__init__(blocks[0].dtype, None, *hints, is_square, name=name)
 
     @property
     def operators(self) -> list[LinearOperator]:

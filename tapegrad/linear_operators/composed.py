@@ -8,7 +8,7 @@ from typing import Any
 from tapegrad.errors import ArgumentError, DTypeError, ShapeError
 from tapegrad.linear_operators.arguments import batch_of
 from tapegrad.linear_operators.base import LinearOperator
-from tapegrad.linear_operators.hints import all_of
+from tapegrad.linear_operators.hints import all_of, known
 from tapegrad.linear_operators.registry import makes
 from tapegrad.ops.linalg.common import adjoint_of
 from tapegrad.ops.products.primitives import conjugate
@@ -61,12 +61,10 @@ class LinearOperatorAdjoint(LinearOperator):
         super().__init__(
             inner.dtype,
             None,
-            is_non_singular if is_non_singular is not None else inner.is_non_singular,
-            is_self_adjoint if is_self_adjoint is not None else inner.is_self_adjoint,
-            is_positive_definite
-            if is_positive_definite is not None
-            else inner.is_positive_definite,
-            is_square if is_square is not None else inner.is_square,
+            known(is_non_singular, inner.is_non_singular),
+            known(is_self_adjoint, inner.is_self_adjoint),
+            known(is_positive_definite, inner.is_positive_definite),
+            known(is_square, inner.is_square),
             name=name or f"{inner.name}_adjoint",
         )
 
@@ -136,10 +134,8 @@ class LinearOperatorInversion(LinearOperator):
             inner.dtype,
             None,
             True,
-            is_self_adjoint if is_self_adjoint is not None else inner.is_self_adjoint,
-            is_positive_definite
-            if is_positive_definite is not None
-            else inner.is_positive_definite,
+            known(is_self_adjoint, inner.is_self_adjoint),
+            known(is_positive_definite, inner.is_positive_definite),
             True,
             name=name or f"{inner.name}_inv",
         )

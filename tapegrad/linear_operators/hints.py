@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tapegrad.errors import ArgumentError
@@ -64,3 +64,27 @@ class Hints:
 def all_of(hints: Iterable[bool | None]) -> bool | None:
     """Return True if all hints are True, and otherwise that it is not known."""
     return True if all(hint is True for hint in hints) else None
+
+
+def known(given: bool | None, derived: bool | None) -> bool | None:
+    """Return the hint that the caller has given, or else the derived one."""
+    return derived if given is None else given
+
+
+def of_all_parts(
+    parts: Sequence[Any],
+    is_non_singular: bool | None,
+    is_self_adjoint: bool | None,
+    is_positive_definite: bool | None,
+) -> tuple[bool | None, bool | None, bool | None]:
+    """Return the hints of an operator that has each property if all of its parts have it.
+
+    Only square parts tell whether it is non-singular. Hints of the caller are kept.
+    """
+    if is_non_singular is None and all(one.is_square for one in parts):
+        is_non_singular = all_of(one.is_non_singular for one in parts)
+    return (
+        is_non_singular,
+        known(is_self_adjoint, all_of(one.is_self_adjoint for one in parts)),
+        known(is_positive_definite, all_of(one.is_positive_definite for one in parts)),
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.linear_operators.arguments import batch_of
 from tapegrad.linear_operators.base import LinearOperator
 from tapegrad.linear_operators.composed import check_operators, joined_name
-from tapegrad.linear_operators.hints import all_of
+from tapegrad.linear_operators.hints import of_all_parts
 from tapegrad.ops.linalg.common import as_column, as_row
 from tapegrad.ops.shape.functions import broadcast_to, moveaxis
 from tapegrad.ops.shape.primitives import reshape_p
@@ -34,14 +34,9 @@ class LinearOperatorKronecker(LinearOperator):
         name: str | None = None,
     ) -> None:
         factors = self._operators = check_operators(operators, "LinearOperatorKronecker")
-        if is_non_singular is None and all(one.is_square for one in factors):
-            is_non_singular = all_of(one.is_non_singular for one in factors)
-        if is_self_adjoint is None:
-            is_self_adjoint = all_of(one.is_self_adjoint for one in factors)
-        if is_positive_definite is None:
-            is_positive_definite = all_of(one.is_positive_definite for one in factors)
-        hints = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(factors[0].dtype, None, *hints, name=name or joined_name(factors, "_x_"))
+        hints = of_all_parts(factors, is_non_singular, is_self_adjoint, is_positive_definite)
+        name = name or joined_name(factors, "_x_")
+        super().__init__(factors[0].dtype, None, *hints, is_square, name=name)
 
     @property
     def operators(self) -> list[LinearOperator]:

@@ -24,10 +24,10 @@ from tapegrad.errors import (
 from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import (
     as_array,
-    as_arrays,
     check_cast,
     deliver,
     dtype_of,
+    in_common_dtype,
     is_array,
     side_by_side,
     with_dtype,
@@ -50,6 +50,10 @@ def _parts(
     if not isinstance(arrays, Iterable):
         raise ArgumentTypeError(f"Joining needs a list of arrays. Got {arrays!r}.")
     given = list(arrays)
+    is_usual = dtype is None and casting == "same_kind"
+    are_tensors = is_usual and {type(value) for value in given} == {Tensor}
+    if are_tensors and len({dtype_of(value) for value in given}) == 1:
+        return given  # nothing to convert: the usual case
     parts = side_by_side(*given)
     if not parts:
         raise ArgumentError("Joining needs at least one array. Got none.")
@@ -58,7 +62,7 @@ def _parts(
         mixed = [given[k] if adapts else parts[k] for k, adapts in enumerate(adapting)]
         made = [with_dtype(part, dtype) for part in with_numbers(mixed)]
     else:
-        made = [with_dtype(part, dtype) for part in as_arrays(parts)]
+        made = [with_dtype(part, dtype) for part in in_common_dtype(parts)]
     if dtype is None and casting == "same_kind":
         return made  # a common dtype holds all parts
     for part, new, adapts in zip(parts, made, adapting):

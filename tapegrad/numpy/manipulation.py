@@ -33,6 +33,7 @@ from tapegrad.ops.indexing.views import (
     memory_order,
 )
 from tapegrad.ops.shape import functions as shape, rearranging
+from tapegrad.ops.shape.primitives import permute_p
 
 Axes = Any
 _ALL = slice(None)
@@ -74,9 +75,13 @@ def _new_shape(x: Any, wanted: tuple[int, ...], copy: Any) -> Any:
 
 def _permuted(function: Any, x: Any, *options: Any) -> Any:
     """Return `function(x, *options)`, which permutes the axes, as a view."""
-    result = function(x, *options)
-    plain = tuple([_plain(option) for option in options])
-    return as_view(result, x, PERMUTED, _order(function, len(x.shape), plain))
+    try:
+        plain = tuple([_plain(option) for option in options])
+        order = _order(function, len(x.shape), plain)
+    except Exception:
+        function(x, *options)  # its error names the function and the argument
+        raise
+    return as_view(permute_p(x, axes=order), x, PERMUTED, order)
 
 
 def _plain(axes: Any) -> Any:

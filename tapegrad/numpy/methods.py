@@ -133,6 +133,10 @@ def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
 
     A view with another dtype would show the same bits as other numbers, which no write reaches.
     """
+    if isinstance(dtype, int | tuple | list):
+        raise ArgumentTypeError(
+            f"view takes a data type, not a shape. Got {dtype!r}; use x.reshape(...) instead."
+        )
     if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
         raise ArgumentTypeError(
             "view cannot return an array of another class. Take x.numpy().view(...) instead."

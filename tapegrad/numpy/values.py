@@ -130,7 +130,15 @@ def as_arrays(values: Any) -> list[Any]:
     >>> [x.dtype.name for x in as_arrays([[1], [2.5]])]
     ['float64', 'float64']
     """
-    arrays = side_by_side(*values)
+    return in_common_dtype(side_by_side(*values))
+
+
+def in_common_dtype(arrays: list[Any]) -> list[Any]:
+    """Return arrays promoted to a common dtype.
+
+    >>> [x.dtype.name for x in in_common_dtype([as_array(1), as_array(2.5)])]
+    ['float64', 'float64']
+    """
     if len({dtype_of(x) for x in arrays}) < 2:
         return arrays
     common = np.result_type(*[dtype_of(x) for x in arrays])

@@ -94,7 +94,7 @@ def convert_to_tensor(
 ) -> Any:
     """Convert `value` to a tensor; a tensor is returned unchanged.
 
-    A tensor of float64 becomes one of float32 if that is asked for, and the reverse: NumPy's
+    With `dtype`, a tensor of float64 becomes one of float32, and the reverse: NumPy's
     functions make float64 and return tensors for tensors.
 
     >>> convert_to_tensor([1, 2]).dtype

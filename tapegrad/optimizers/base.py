@@ -105,6 +105,9 @@ class Optimizer(Observed):
         if replicas_in_sync() > 1:
             self._replicas = replicas_in_sync()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}>"
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, with variables instead of their numbers in this process."""
         live = {variable.number: variable for variable in live_variables()}

@@ -65,15 +65,20 @@ def checked_pairs(grads_and_vars: Iterable[Any]) -> tuple[list[tuple[Any, Variab
             missing.append(variable)
         else:
             pairs.append((_checked_gradient(gradient, variable), variable))
+    return pairs, _about_missing(missing, is_all=not pairs)
+
+
+def _about_missing(missing: list[Variable], is_all: bool) -> str:
+    """Return a text about variables without a gradient; raise an error if no variable has one."""
+    if not missing:
+        return ""
     names = ", ".join([variable.name for variable in missing])
-    if missing and not pairs:
+    if is_all:
         raise ArgumentError(
             f"No gradients provided for any variable: {names}."
             f"{why_without_gradient(missing)} tape.explain(loss, variable) says why."
         )
-    if not missing:
-        return pairs, ""
-    return pairs, f"{names}; they are not changed.{why_without_gradient(missing)}"
+    return f"{names}; they are not changed.{why_without_gradient(missing)}"
 
 
 def _checked_gradient(gradient: Any, variable: Variable) -> Any:

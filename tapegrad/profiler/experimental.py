@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from time import strftime
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -110,8 +110,10 @@ class Trace(AbstractContextManager["Trace"]):
         return None
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("profiler.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("profiler.experimental", name)
 
 
 _check_calls(globals(), __all__)

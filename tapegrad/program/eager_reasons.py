@@ -1,4 +1,4 @@
-"""Why a call of a recorded function runs its Python code instead of a program."""
+"""The reasons for which a call of a recorded function runs its Python code."""
 
 from __future__ import annotations
 

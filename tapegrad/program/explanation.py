@@ -1,4 +1,4 @@
-"""Explain a function: why its calls were recorded or not, and why calls ran eagerly."""
+"""Explain a function: the reasons for its recordings and for eager calls."""
 
 from __future__ import annotations
 

@@ -100,6 +100,17 @@ def interpreter(graph: Graph) -> Run:
     ]
     outputs = [place_of(value) for value in graph.outputs]
     written = [place_of(value) for value in graph.written.values()]
+    return _runner(start, given, steps, outputs, written)
+
+
+def _runner(
+    start: list[Any],
+    given: list[int],
+    steps: list[_Step],
+    outputs: list[int],
+    written: list[int],
+) -> Run:
+    """Return a function that runs steps on a list of values, which begins as `start`."""
 
     def run(
         inputs: Sequence[Any], variables: Sequence[Any]

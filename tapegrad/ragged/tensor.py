@@ -21,7 +21,7 @@ from tapegrad.ops.shape.functions import reshape
 from tapegrad.sparse.tensor import SparseTensor, as_tensor
 
 HANDLERS: dict[str, Callable[..., Any]] = {}
-"""Functions of tapegrad that treat ragged tensors in a way of their own, by name."""
+"""Functions of tapegrad with a special treatment of ragged tensors, by name."""
 
 _ELEMENTWISE = ("tapegrad.ops.elementwise", "tapegrad.ops.cast")
 _ALSO_ELEMENTWISE = ("dropout", "identity", "one_hot", "ones_like", "stop_gradient", "zeros_like")

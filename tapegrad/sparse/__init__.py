@@ -1,6 +1,6 @@
 """TensorFlow's `tf.sparse`: tensors that hold only the entries that are not zero."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence as _absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -74,5 +74,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absence("sparse", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absence("sparse", name)

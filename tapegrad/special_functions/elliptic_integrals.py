@@ -323,7 +323,7 @@ def _rj_of_any_sign(x: Any, y: Any, z: Any, p: Any) -> Any:
 
 
 def _in_order(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the smaller and the larger number. Equal ones keep derivatives of their own."""
+    """Return the smaller and the larger number. Equal numbers keep separate derivatives."""
     is_wrong = x > y
     return where(is_wrong, y, x), where(is_wrong, x, y)
 

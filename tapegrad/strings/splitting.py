@@ -55,7 +55,7 @@ def bytes_split(input: Any, name: str | None = None) -> Any:
 def unicode_split(
     input: Any, input_encoding: str, errors: str = "replace", name: str | None = None
 ) -> Any:
-    """Split texts into their characters, each a text of its own.
+    """Split texts into their characters, each as a separate text.
 
     >>> [one.decode() for one in unicode_split("\\u00e9t", "UTF-8").tolist()]
     ['é', 't']

@@ -1,6 +1,6 @@
 """TensorFlow's `tf.summary`: files for TensorBoard, which need not be installed to write them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.core.checked_calls import check_calls as _check_calls
@@ -35,8 +35,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("summary", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("summary", name)
 
 
 _check_calls(globals(), __all__)

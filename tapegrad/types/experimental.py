@@ -8,11 +8,12 @@ function is recorded again for objects that are not equal, so that their methods
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 import numpy as np
 
 from tapegrad.absent import absence
+from tapegrad.core.exports import list_exports as _list_exports
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.concrete import ConcreteFunction
@@ -28,6 +29,8 @@ __all__ = [
     "TraceType",
 ]
 
+_list_exports(globals())
+
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 TensorLike: Any = Union[(Tensor, Variable, *_NUMBERS, str, bytes, list, tuple)]
 """What becomes a tensor: tensors, variables, arrays, numbers, text, and lists of these."""
@@ -37,7 +40,7 @@ Callable = GenericFunction | ConcreteFunction
 
 
 class TraceType(ABC):
-    """The type of an argument, by which recordings are told apart.
+    """The type of an argument, which distinguishes recordings.
 
     >>> TraceType.__abstractmethods__ >= {"is_subtype_of"}
     True
@@ -68,5 +71,7 @@ class SupportsTracingProtocol(Protocol):
         """Return the TraceType of this object."""
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("types.experimental", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("types.experimental", name)

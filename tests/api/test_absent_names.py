@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import reduce
 
 import pytest
@@ -38,3 +39,10 @@ def test_sentences_name_what_exists(sentence):
             start = {"tapegrad": tf, "keras": tf.keras, "Dataset": tf.data.Dataset}
             first, *rest = path.split(".")
             assert reduce(getattr, rest, start[first]) is not None
+
+
+def test_a_suggestion_is_made_once() -> None:
+    with pytest.raises(AttributeError) as caught:
+        tf.keras.layers.Dens  # noqa: B018
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Did you mean") == 1

@@ -91,3 +91,70 @@ def test_a_wrong_argument_of_fit_is_one_of_the_model():
 def test_derivatives_by_keyword_name_the_remedy():
     with pytest.raises(ValueError, match=r"0 arguments\. Derivatives are taken by positional"):
         tf.grad(lambda a: a * a)(a=2.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: tf.keras.optimizers.Adam(rate=0.1),
+            r"Adam has no argument 'rate'\. Its arguments",
+        ),
+        (lambda: tf.optimizers.SGD(lr=0.1), "SGD has no argument 'lr'.*learning_rate"),
+        (lambda: tf.optimizers.SGD("0.1"), "SGD cannot take '0.1' as the argument learning_rate"),
+        (lambda: tf.constant([[1.0, 2.0], [3.0]]), "its lists have different lengths; pad them"),
+        (lambda: tf.constant([1.0, 2.0]).view(2, 1), r"view takes a data type.*x\.reshape"),
+    ],
+)
+def test_mistakes_of_the_first_hour(make, sentence):
+    with pytest.raises(tf.errors.TapegradError, match=sentence):
+        make()
+
+
+def test_branches_that_differ_in_a_variable_are_told_apart():
+    variable = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def absolute(v):
+        if tf.reduce_sum(v) > 0:
+            return v
+        return -v
+
+    with pytest.warns(UserWarning, match=r"a Variable of float32\[2\]"):
+        assert absolute(variable).numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: tf.keras.Sequential(tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)),
+            r"one list of layers: write Sequential\(\[first, second\]\)",
+        ),
+        (lambda: tf.keras.Model(np.ones(2), 3), r"start with keras\.Input.*Got an array.* and 3"),
+        (lambda: range(tf.constant(3.0)), "one integer. Got a tensor of float32"),
+        (
+            lambda: [1, 2][tf.constant([0, 1])],
+            r"one integer. Got a tensor of int32 and shape \(2,\)",
+        ),
+        (lambda: tf.constant(300, dtype="uint8"), "uint8 cannot hold the integer 300. Use a wider"),
+        (lambda: tf.constant([-1, 300], dtype="uint8"), "cannot hold integers from -1 to 300"),
+        (
+            lambda: tf.scan(lambda a, b: (a, b), MATRIX),
+            "as its first argument has, 1. It returned 2",
+        ),
+    ],
+)
+def test_more_mistakes_of_the_first_hour(make, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        make()
+
+
+def test_modules_list_their_exports():
+    for module in (tf.test, tf.keras, tf.keras.config, tf.types.experimental):
+        assert dir(module) == sorted(module.__all__)
+
+
+def test_optimizers_print_their_name():
+    assert repr(tf.optimizers.Adam()) == "<Adam name=adam>"
+    assert repr(tf.keras.optimizers.SGD(name="mine")) == "<SGD name=mine>"

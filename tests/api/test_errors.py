@@ -38,7 +38,11 @@ FUNCTIONS = {
     "permutation": (lambda: tf.transpose(matrix(), [0, 0]), ValueError, r"permutation.*\(0, 0\)"),
     "text": (lambda: tf.constant("abc", tf.float32), TypeError, r"numbers.*text 'abc'"),
     "None": (lambda: tf.constant(None), TypeError, r"numbers.*None"),
-    "ragged list": (lambda: tf.constant([[1.0, 2.0], [3.0]]), TypeError, r"list.*inhomogeneous"),
+    "ragged list": (
+        lambda: tf.constant([[1.0, 2.0], [3.0]]),
+        TypeError,
+        r"list.*different lengths",
+    ),
     "object": (lambda: tf.constant(object()), TypeError, r"object.*not numbers"),
     "dtype": (
         lambda: tf.constant(1.0, dtype="float33"),
@@ -151,7 +155,7 @@ ASSIGNMENTS = {
     "dtype": (tf.constant([1, 2]), ValueError, r"'w:0' expects float32.*int32"),
     "text": ("abc", TypeError, r"'w:0'.*text 'abc'"),
     "None": (None, TypeError, r"'w:0'.*None"),
-    "ragged": ([[1.0], [2.0, 3.0]], TypeError, r"'w:0'.*inhomogeneous"),
+    "ragged": ([[1.0], [2.0, 3.0]], TypeError, r"'w:0'.*different lengths"),
 }
 
 

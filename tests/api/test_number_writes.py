@@ -153,3 +153,47 @@ def test_a_loop_over_numbers_sees_writes_as_in_numpy():
             x[k + 1] = 10.0 * (k + 1)
 
     assert seen == [1.0, 10.0, 20.0]
+
+
+@pytest.mark.parametrize(("index", "value"), WRITES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_write_to_a_variable_does_what_numpy_does(index, value, dtype):
+    expected = np.arange(5, dtype=dtype)
+    variable = tf.Variable(expected)
+    before, read, part = expected.copy(), variable.read_value(), variable[1:]
+
+    variable[index] = value
+    expected[index] = value
+
+    assert variable.numpy().tolist() == expected.tolist()
+    assert variable.dtype == dtype
+    assert read.numpy().tolist() == before.tolist()
+    assert part.numpy().tolist() == before[1:].tolist()
+
+
+def test_a_write_to_a_variable_refuses_what_its_dtype_cannot_hold():
+    variable = tf.Variable([1, 2])
+    with pytest.raises(tf.errors.TapegradError):
+        variable[0] = 1.5
+    assert variable.numpy().tolist() == [1, 2]
+
+
+def test_gradients_see_the_value_of_a_variable_when_it_was_read():
+    variable = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(variable * variable)
+        variable[0] = 5.0
+    assert tape.gradient(loss, variable).numpy().tolist() == [2.0, 4.0]
+
+
+def test_a_recorded_write_to_a_variable_happens_at_each_call():
+    variable = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x):
+        variable[0] = 5.0
+        variable.assign_add(x)
+
+    for _ in range(3):
+        step(tf.constant([1.0, 1.0]))
+    assert variable.numpy().tolist() == [6.0, 5.0]

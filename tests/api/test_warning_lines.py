@@ -69,3 +69,11 @@ def test_no_module_counts_the_frames_to_the_user():
     counting = [path for path in sources if "stacklevel" in path.read_text(encoding="utf-8")]
 
     assert [path.name for path in counting] == ["call_site.py"]
+
+
+def test_a_warning_about_a_with_statement_names_the_line_of_the_statement():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with tf.device("/GPU:97"):
+            tf.constant(1.0)
+    assert [warning.filename for warning in caught] == [__file__]

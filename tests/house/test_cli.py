@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import tapegrad
 from tapegrad import cli
 from tapegrad.commands import doctor
 from tapegrad.core.values.device import reset_default_device
+from tapegrad_bench.workloads import WORKLOADS
 from tests.house.sources import ROOT
 
 
@@ -210,3 +212,39 @@ def test_a_command_whose_output_is_closed_ends_without_a_traceback():
 
     assert done.returncode == cli.CLOSED
     assert "Traceback" not in done.stderr
+
+
+def test_doctor_fails_if_the_environment_names_no_device(capsys, monkeypatch, fresh_default_device):
+    monkeypatch.setenv("TAPEGRAD_DEVICE", "foo")
+    monkeypatch.setattr(doctor, "CHECKS", {})
+
+    assert cli.main(["doctor"]) == 1
+
+    assert "failed  TAPEGRAD_DEVICE" in capsys.readouterr().out
+
+
+def test_run_without_a_program_asks_for_the_program(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run"])
+
+    assert capsys.readouterr().err.endswith("arguments are required: -n, program\n")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_shows_only_defaults_that_users_can_type(name, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+
+    printed = capsys.readouterr().out
+    assert "default: None" not in printed
+    assert "default: False" not in printed
+
+
+def test_the_workloads_in_the_help_of_bench_exist(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+
+    words = capsys.readouterr().out.split("examples:")[1].split()
+    named = [word for before, word in pairwise(words) if before == "--workloads"]
+    assert named
+    assert set(named) <= set(WORKLOADS)

@@ -9,6 +9,7 @@ from scipy import special
 import tapegrad as tf
 import tapegrad_strict as strict
 from tapegrad.core.backend.registry import register_backend, unregister_backend
+from tapegrad.errors import ShapeError
 from tapegrad.keras import losses
 
 SAMPLES, CLASSES = 7, 5
@@ -332,3 +333,14 @@ def test_a_loss_and_its_gradient_read_nothing_from_the_device(case, strict_devic
 
     np.testing.assert_allclose(value.numpy(), expected.mean(), rtol=1e-9)
     assert gradient.device == strict_device
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.categorical_crossentropy, losses.categorical_focal_crossentropy]
+)
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("labels", [LABELS, LABELS[:, None], ONE_HOT[:, :2]])
+def test_categorical_losses_refuse_labels_that_are_not_one_per_class(loss, from_logits, labels):
+    with pytest.raises(ShapeError, match="Use sparse_categorical_crossentropy for class indices"):
+        loss(labels, CHANCES, from_logits=from_logits)
+    loss(ONE_HOT, CHANCES, from_logits=from_logits)

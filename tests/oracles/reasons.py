@@ -81,7 +81,7 @@ NOT_COMPARED = [
 
 DIFFERS = [
     Reason(
-        "The function has a derivative of its own, because the formula of its value is not meant "
+        "The derivative is defined separately, because the formula of the value is not meant  "
         "to be differentiated. The library differentiates that formula.",
         "differs",
         "^gradient",

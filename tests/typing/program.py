@@ -69,3 +69,8 @@ def typos() -> None:
     x.numppy()  # type: ignore[attr-defined]
     step("text")  # type: ignore[arg-type]
     step(x, scalle=2.0)  # type: ignore[call-arg]
+    w.assing(x)  # type: ignore[attr-defined]
+    tf.keras.losses.MeanSquareError()  # type: ignore[attr-defined]
+    tf.keras.metrics.Acuracy()  # type: ignore[attr-defined]
+    tf.data.DataSet.range(3)  # type: ignore[attr-defined]
+    tf.train.Checkpont()  # type: ignore[attr-defined]

@@ -97,7 +97,7 @@ def resize(
         )
     if pad_to_aspect_ratio and crop_to_aspect_ratio:
         raise ValueError(
-            "Only one of cropping and padding can keep the aspect ratio. Both were asked for."
+            "Only one of cropping and padding can keep the aspect ratio. Both were requested."
         )
     if len(size) != 2:
         raise ValueError(f"resize takes a size of two numbers, height and width. Got {size}.")

@@ -128,7 +128,7 @@ def _loaded(key: str) -> Address | None:
 
 
 class LibraryFunction(EntryPoint):
-    """A function of a library of its own, whose text follows that of direct calls."""
+    """A function of a separate library, whose source follows that of direct calls."""
 
     def __init__(self, source: Callable[[], str], name: str) -> None:
         super().__init__(lambda: runtime_text() + direct_calls.call_text() + source(), name)

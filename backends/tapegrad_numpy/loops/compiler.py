@@ -36,7 +36,7 @@ _FLAGS = (
     "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-ffp-contract=off",
 )  # fmt: skip
 # A linker reads thousands of names of the C library, which takes a quarter of the time of an
-# average compilation. Most loops call nothing; a linker that is told so refuses those that do.
+# average compilation. Most loops call nothing; with this option, the linker refuses those that do.
 _ALONE = ("-nostdlib", "-Wl,-z,defs")
 _PLAIN_FLAGS = ("-O2", "-std=gnu11", "-w", "-shared", "-fPIC", "-pthread", "-fwrapv")
 _SECONDS = 120

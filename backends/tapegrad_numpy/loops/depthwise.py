@@ -29,7 +29,7 @@ _DTYPES = ("float32", "float64")
 _DIMENSIONS = 3
 """The most spatial dimensions; fewer are completed by dimensions of one element."""
 _FEWEST = 512
-"""The number of results from which a call is worth a kernel of its own."""
+"""The smallest number of results for which a call gets a separate kernel."""
 _LARGEST_WINDOW = 256
 """The most elements of a window; partial sums of its gradient are on the stack."""
 _MOST_CHANNELS = 64

@@ -20,9 +20,9 @@ from tapegrad.core.trace.loop import (
 )
 
 _SHORT = 64
-"""The longest axis that is folded; a longer one is worth a loop of its own."""
+"""The longest axis that is folded; a longer one gets a separate loop."""
 _MOST_SINGLE = 4
-"""Up to so many positions that are read in another order become pieces of their own."""
+"""Up to this many positions that are read in another order become separate pieces."""
 
 
 def folded(loop: Loop) -> Loop:

@@ -37,7 +37,7 @@ _REAL = {
 _ROOM = 1 << 18
 """The most bytes of the buffers, which are on the stack."""
 _FEWEST = 128
-"""The fewest elements that are worth a kernel of their own."""
+"""The fewest elements for which a separate kernel pays off."""
 _MANY_OF_TWO = 1 << 13
 """More real numbers than this, two to a vector, are as fast or faster in NumPy."""
 _FIRST = len(Cut._fields)

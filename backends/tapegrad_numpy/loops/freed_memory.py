@@ -1,9 +1,9 @@
 """Keep freed memory in the process, which the system would have to map and clear again.
 
-The C library of Linux gives the end of its heap back when more than 128 kB are free there. A
+The C library of Linux returns the end of its heap when more than 128 kB are free there. A
 gradient of operations on arrays of a megabyte frees some ten arrays at its end, so each step waited
 for the system to clear the same pages. The library learns from programs: if they free a block that
-it has mapped on its own, blocks up to this size come from the heap, and twice as much of it stays.
+it has mapped separately, blocks up to this size come from the heap, and twice as much of it stays.
 """
 
 from __future__ import annotations

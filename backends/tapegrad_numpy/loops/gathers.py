@@ -1,6 +1,6 @@
 """C source of inputs that are read by index: positions along some axes are values of the loop.
 
-The position is computed where an element is loaded, from loads of its own. An element whose index
+The position is computed where an element is loaded, from separate loads. An element whose index
 is out of range is zero. The index `NOWHERE` was out of range when it was computed; it is reported.
 """
 
@@ -38,7 +38,7 @@ class Gathers:
         self.moves = [self._moves(k, space) for k in range(len(loop.inputs))]
         """Per input and axis of the space, whether the position changes along it."""
         self.varied = [k for k in self.inputs if any(space.steps[i][-1] for i in self._all_read(k))]
-        """The inputs of which each element of a row has an index of its own."""
+        """The inputs with an index for each element of a row."""
 
     def in_order(self, inputs: Sequence[int]) -> list[int]:
         """Inputs in an order in which those of indices come before what is read by them."""

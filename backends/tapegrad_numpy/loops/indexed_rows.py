@@ -26,7 +26,7 @@ _ADDING = frozenset({"segment_sum", "take_add"})
 NAMES = _ADDING | {"segment_take", "take"}
 
 _FEWEST = 512
-"""The number of elements from which a call is worth a kernel of its own."""
+"""The smallest number of elements for which a call gets a separate kernel."""
 _PIECE = 16
 """The fewest columns per task; tasks share no element, so threads do not change results."""
 _MOST_TASKS = 8

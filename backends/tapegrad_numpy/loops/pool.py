@@ -5,9 +5,9 @@ that calls a loop waits only for tasks that another one has begun. If all cores 
 computes the whole loop itself, and the others find nothing to do. Tasks depend on sizes alone, so
 results do not depend on the number of threads.
 
-A thread that has nothing to do watches for work for some microseconds, in which the next loop of a
-program mostly begins, and then sleeps. Threads take no signals, so Python's handlers run as without
-them. A forked process has none and starts its own; several Python threads share them.
+An idle thread polls for work for some microseconds, within which the next loop of a program usually
+begins, and then sleeps. Threads block signals, so they do not affect Python's handlers. A forked
+process has none and starts its own; several Python threads share them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """C text of partial results and tasks; threads are in pool.py.
 
-Every compiled loop has `PARTIAL_RESULTS`. What runs its tasks is in the library of an entry point,
-which is compiled once (direct_calls.py, ctypes_calls.py): to compile it with every loop took a
-quarter of the time of an average one.
+Every compiled loop has `PARTIAL_RESULTS`. The code that runs its tasks is in the library of an
+entry point, which is compiled once (direct_calls.py, ctypes_calls.py). Compiling it with every
+loop took a quarter of the average time.
 """
 
 from __future__ import annotations

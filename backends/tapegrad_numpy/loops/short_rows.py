@@ -78,7 +78,7 @@ def has_short_rows(writer: Writer) -> bool:
 
 
 def _can_gather(writer: Writer) -> bool:
-    """Whether each row has indices of its own, which are not read by index themselves."""
+    """Whether each row has separate indices, which are not read by index themselves."""
     gathers = writer.gathers
     have_own = all(any(gathers.moves[i][:-1]) for i in gathers.inputs)
     return have_own and not gathers.for_indices & {*gathers.inputs}

@@ -31,7 +31,7 @@ CAREFUL_PIECE = 4096
 _MOST_WRITTEN, _WRITTEN = 16, (24, 32, 48, 64)
 """The lengths of rows that are constants of the source: up to the first number, and others."""
 _LEAST_INDEX = " reduction(min:least)"
-"""For loops in which each element has an index of its own, which may be wrong."""
+"""For loops with an index per element, which may be out of range."""
 _LINES, _HEAVIEST = 8, 16
 """The statements that take as long as a call of a function, and the largest weight."""
 WORK = """static void work_KEY(char **restrict data, const int64_t *restrict z, int64_t task,

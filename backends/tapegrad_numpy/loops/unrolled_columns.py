@@ -1,8 +1,8 @@
 """C source of elementwise loops over few columns in which each column is a part of the formula.
 
 A vector along such a row would be shorter than those of the processor. So the innermost loop runs
-over rows, and its body has the statements of all columns. What an input has beyond its ends along
-the columns, as where values are stacked, is known when the source is written.
+over rows, and its body has the statements of all columns. The values of an input beyond its ends
+along the columns, as in a stack, are known when the source is written.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _UnrolledColumns:
         levels = [0 if i in self.fixed else 2 for i in range(count)]
         self.formula = formula(expressions, [f"x{i}" for i in range(count)], levels)
         self.renamed = self._names_by_column()
-        """The names of values that each column has of its own."""
+        """The names of values that differ between columns."""
 
     def _names_by_column(self) -> set[str]:
         names = {f"x{i}" for i in self.by_column}

@@ -3,7 +3,7 @@
 Along outer axes the address of a row is computed from the other index. The innermost axis is cut
 where an input begins again at its other end, turns round or becomes zero, so that every part of a
 row is read at evenly spaced addresses. Where an input is zero, a row of zeros is read. Parts in
-which all inputs are read at consecutive addresses have a loop of their own, which is vectorised.
+which all inputs are read at consecutive addresses have a separate loop, which is vectorized.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Windows:
         offsets = [_offset(self._along_rows[k], edge)[0] for edge in edges[:-1]]
         step = self._space.steps[k][-1]
         at = self._table([o if o == _NOWHERE else o * step for o in offsets])
-        # An integer, because an address before the row of zeros is none of its own.
+        # An integer, because an address before the row of zeros is outside of the array.
         zero = f"({kind})((uintptr_t)zero_row_KEY - (uintptr_t)lo * sizeof(*base{k}))"
         is_zero = f"n{k} || z[{at} + part] == {_NOWHERE}"
         return f"{kind}p{k} = {is_zero} ? {zero} : base{k} + z[{at} + part];"

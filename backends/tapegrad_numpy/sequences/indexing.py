@@ -1,6 +1,6 @@
 """Indices in sequences: rows that are gathered, added or written, elements along an axis, losses.
 
-Large gathers and sums by index have compiled kernels of their own (loops/indexed_rows.py).
+Large gathers and sums by index have separate compiled kernels (loops/indexed_rows.py).
 Where an index is out of range, the steps run from Python, which raises the error.
 """
 

@@ -1,4 +1,4 @@
-"""Steps of programs as instructions of a sequence; runtime.py says what their integers mean."""
+"""Steps of programs as instructions of a sequence; runtime.py explains their integers."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ WRITERS: dict[str, Writer] = {
     **SEGMENTS,
     **SORTING,
 }
-"""Primitives that are instructions without a compiled function of their own."""
+"""Primitives that are instructions without a separate compiled function."""

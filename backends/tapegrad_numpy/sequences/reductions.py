@@ -1,6 +1,6 @@
 """Reductions in sequences: sums, means, products, extremes, their positions, log-sum-exp.
 
-They are those that no loop contains, because nothing beside them reads or makes the same elements.
+These are the reductions outside of fused loops: no other call reads or makes the same elements.
 """
 
 from __future__ import annotations

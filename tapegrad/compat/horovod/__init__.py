@@ -7,7 +7,7 @@ Start the program with `tapegrad run -n 4 train.py` or `mpiexec`. `horovodrun` i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.compat.horovod import callbacks
@@ -101,8 +101,10 @@ def nccl_built(verbose: bool = False) -> bool:
     return True
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("compat.horovod", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("compat.horovod", name)
 
 
 _check_calls(globals(), __all__)

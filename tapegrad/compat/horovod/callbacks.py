@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.absent import absence
 from tapegrad.compat.horovod.exchange import broadcast_variables
@@ -140,8 +140,10 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         )
 
 
-def __getattr__(name: str) -> Any:
-    raise absence("compat.horovod.callbacks", name)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise absence("compat.horovod.callbacks", name)
 
 
 _check_calls(globals(), __all__)

@@ -53,7 +53,7 @@ class Memory(Protocol):
         """Begin to copy the present values of an array to the host, and do not wait for it."""
 
     def used(self) -> tuple[int | None, int | None]:
-        """Bytes in use now, and the most since `reset_peak`; None for what nobody counted."""
+        """Bytes in use now, and the most since `reset_peak`; None for what is not counted."""
 
     def reset_peak(self) -> None:
         """Count the peak from now on."""

@@ -142,14 +142,14 @@ def home_folder() -> Path | None:
 
 
 def is_private_folder(path: Path) -> bool:
-    """Return whether a folder belongs to this user and nobody else can change its entries."""
+    """Return whether a folder belongs to this user and no other user can change its entries."""
     status = path.lstat()
     is_mine = stat.S_ISDIR(status.st_mode) and _is_owner(status)
     return is_mine and not status.st_mode & 0o022 and os.access(path, os.W_OK | os.X_OK)
 
 
 def is_private_file(status: os.stat_result) -> bool:
-    """Return whether this is a regular file of this user that nobody else can open."""
+    """Return whether this is a regular file of this user that no other user can open."""
     is_mine = stat.S_ISREG(status.st_mode) and _is_owner(status)
     return is_mine and (os.name == "nt" or not status.st_mode & 0o077)
 

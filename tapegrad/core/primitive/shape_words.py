@@ -1,15 +1,16 @@
-"""Say in our own words why shapes do not fit, where an array library's words are hard to read."""
+"""Readable errors for shapes that do not fit, instead of those of array libraries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_CORE = re.compile(
+# Compiled at the first use: regular expressions would take a tenth of the import time.
+_CORE = (
     r"Input operand (\d+) has a mismatch in its core dimension (\d+), with gufunc signature "
     r"(\S+) \(size (\d+) is different from (\d+)\)"
 )
-_JOINED = re.compile(
+_JOINED = (
     r"along dimension (\d+), the array at index (\d+) has size (\d+) "
     r"and the array at index (\d+) has size (\d+)"
 )
@@ -69,10 +70,10 @@ def reason(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
     """
     if "broadcast" in text:
         return _of_broadcasting(shapes)
-    core = _CORE.search(text)
+    core = re.search(_CORE, text)
     if core is not None:
         return _of_core(core, shapes)
-    joined = _JOINED.search(text)
+    joined = re.search(_JOINED, text)
     if joined is not None:
         axis, one, length, other, other_length = map(int, joined.groups())
         return _unequal_parts(axis, (one, length), (other, other_length))

@@ -154,6 +154,12 @@ def copy_of_device_array(value: Any, dtype: Any) -> Any:
     return xp.asarray(array if dtype is None else with_dtype(array, dtype), copy=True)
 
 
+_RAGGED = (
+    "its lists have different lengths; pad them, or use tapegrad.ragged.constant for lists of "
+    "numbers of any length"
+)
+
+
 def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> Any:
     """Return `value` as a NumPy array with the dtype that TensorFlow would choose."""
     if isinstance(value, str | bytes):
@@ -165,8 +171,10 @@ def to_host_array(value: Any, dtype: Any = None, like: Tensor | None = None) -> 
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RecursionError) as error:
+        is_ragged = "inhomogeneous" in str(error)
+        reason = _RAGGED if is_ragged else str(error).rstrip(".")
         raise ArgumentTypeError(
-            f"Cannot turn {type(value).__name__} into a tensor: {str(error).rstrip('.')}."
+            f"Cannot turn {type(value).__name__} into a tensor: {reason}."
         ) from error
     array = with_usual_dtype(array)
     if array.dtype.kind in _NO_NUMBERS:
@@ -263,9 +271,14 @@ def _refuse_to_wrap(array: np.ndarray, dtype: np.dtype[Any]) -> None:
     """Raise if Python integers would overflow the dtype, as NumPy does."""
     if array.dtype.kind in "iu" and dtype.kind in "iu" and not _has_room(dtype, array):
         raise ArgumentError(
-            f"{dtype} cannot hold integers from {array.min()} to {array.max()}. Ask for a wider "
-            "dtype; NumPy's arrays wrap round."
+            f"{dtype} cannot hold {_range_of(array)}. Use a wider dtype, or wrap the numbers with "
+            f"np.asarray(x).astype({dtype.name!r})."
         )
+
+
+def _range_of(integers: np.ndarray) -> str:
+    low, high = int(integers.min()), int(integers.max())
+    return f"the integer {low}" if low == high else f"integers from {low} to {high}"
 
 
 def _widens(like: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """The device of new tensors: `device(...)`, the default device and device names.
 
-Devices can be hidden, and a GPU that is not here can be replaced by another device: `tf.config`.
+`tf.config` can hide devices, and replace a missing GPU by another device.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `np.asarray(x)` is a read-only snapshot, so that a write to it is not mistaken for a write to `x`.
 Compiled code of SciPy and scikit-learn may need memory to write to all the same: their functions
-get a copy of their own. Only the argument `output` of `scipy.ndimage` is meant to be written. It is
+get a copy. Only the argument `output` of `scipy.ndimage` is meant to be written. It is
 the memory of the tensor itself, as if the caller had passed `np.from_dlpack(x)`.
 """
 

@@ -59,6 +59,7 @@ class HasOperators:
     real: Tensor
     imag: Tensor
     itemsize: int
+    strides: tuple[int, ...]
 
     def all(self, *args: Any, **options: Any) -> Tensor: ...
     def any(self, *args: Any, **options: Any) -> Tensor: ...

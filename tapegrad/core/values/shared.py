@@ -1,9 +1,9 @@
 """Tensors whose memory another library can write.
 
-`from_dlpack`, raw device arrays and `torch.from_dlpack(x)` share memory. Whoever else holds it may
-write to it at any time, but a tape must find the values that it saved. A shared tensor therefore
+`from_dlpack`, raw device arrays and `torch.from_dlpack(x)` share memory. Another holder may write
+to it at any time, but a tape must find the values that it saved. A shared tensor therefore
 becomes an ordinary one, with a copy of the memory, when an operation under a tape first reads it. A
-tensor that is exported gets a copy of its own first if a tape or another tensor holds its memory.
+tensor that is exported is copied first if a tape or another tensor holds its memory.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Tensor(HasArray):
     ) -> Any:
         """Share the memory with other libraries: `y = torch.from_dlpack(x)`.
 
-        If something else holds the memory too, e.g. a tape, `x` first gets a copy of its own. With
+        If something else holds the memory too, e.g. a tape, `x` is copied first. With
         `copy=False` the memory is shared as it is, and must only be read.
         """
         if self.node is not None:
@@ -308,12 +308,19 @@ class Tensor(HasArray):
         if self.array.shape == () and self.dtype.is_integer:
             return hash(self.__index__())
         raise TypeError(
-            "unhashable type: 'Tensor', because == compares elements. Only one integer can be the "
-            "key of a dictionary; use x.ref() for other tensors."
+            "unhashable type: 'Tensor', because == compares elements. Use x.ref() as the key of a "
+            "dictionary. Only a tensor of one integer has a hash."
         )
 
     def __index__(self) -> int:
-        return host.fetch(self.array, self.node, "index()").__index__()
+        number = host.fetch(self.array, self.node, "index()")
+        try:
+            return number.__index__()
+        except TypeError:
+            raise ArgumentTypeError(
+                "An index, a length or range() takes one integer. "
+                f"Got a tensor of {self.dtype} and shape {self.shape}."
+            ) from None
 
     def __format__(self, spec: str) -> str:
         if not spec:

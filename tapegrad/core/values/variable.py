@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -114,15 +114,30 @@ class Variable(HasArray):
         for listener in _listeners:
             listener(self)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the array after the program that withholds it from other threads has ended."""
-        if name == "array":
-            with updating:
-                if self.number in withheld:  # this thread runs the program
-                    return withheld[self.number]
-                return _array.__get__(self)
-        kind = type(self).__name__
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+    if TYPE_CHECKING:  # tapegrad.ops.interface.variable_slices adds these methods
+        gather_nd: Callable[..., Tensor]
+        scatter_add: Callable[..., Variable]
+        scatter_div: Callable[..., Variable]
+        scatter_max: Callable[..., Variable]
+        scatter_min: Callable[..., Variable]
+        scatter_mul: Callable[..., Variable]
+        scatter_nd_add: Callable[..., Variable]
+        scatter_nd_sub: Callable[..., Variable]
+        scatter_nd_update: Callable[..., Variable]
+        scatter_sub: Callable[..., Variable]
+        scatter_update: Callable[..., Variable]
+        sparse_read: Callable[..., Tensor]
+    else:  # type checkers report names that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the array after the program that withholds it from other threads has ended."""
+            if name == "array":
+                with updating:
+                    if self.number in withheld:  # this thread runs the program
+                        return withheld[self.number]
+                    return _array.__get__(self)
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
 
     @property
     def value(self) -> Any:
@@ -138,7 +153,7 @@ class Variable(HasArray):
     def read_value(self) -> Any:
         """Return the current value as a new tensor; active tapes record the read.
 
-        The tensor is a source of its own: the gradient with respect to it counts its uses only,
+        The tensor is a separate source: the gradient with respect to it counts its uses only,
         and that with respect to the variable counts all uses.
         """
         stack = active_stack()

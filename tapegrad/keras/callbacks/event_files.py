@@ -6,7 +6,6 @@ Only the file format is here; summaries.py makes the contents of the records.
 from __future__ import annotations
 
 import os
-import socket
 import time
 from itertools import count
 from pathlib import Path
@@ -33,6 +32,8 @@ class EventFile:
     """
 
     def __init__(self, folder: Any, suffix: str = ".v2") -> None:
+        import socket  # slow to import, and few programs write these files
+
         now = time.time()
         # TensorBoard reads files with "tfevents" in their name, in the order of the names.
         place = f"{socket.gethostname()}.{os.getpid()}.{next(_files)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -100,5 +100,7 @@ INITIALIZERS = Table(
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.initializers", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.initializers", name, __all__)

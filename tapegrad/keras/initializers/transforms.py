@@ -11,7 +11,6 @@ from tapegrad.core.values.dtypes import as_dtype
 from tapegrad.errors import ShapeError
 from tapegrad.keras.initializers.base import DEFAULT_DTYPE, Initializer
 from tapegrad.ops.creation import as_shape, constant
-from tapegrad.scipy.signal.windows import get_window
 
 
 class STFT(Initializer):
@@ -36,7 +35,7 @@ class STFT(Initializer):
         check_choice("side", side, ("real", "imag"))
         check_choice("scaling", scaling, ("density", "spectrum", None))
         if isinstance(window, str):
-            get_window(window, 1)  # refuses unknown names
+            _window(window, 1)  # refuses unknown names
         self.side = side
         self.window = window
         self.scaling = scaling
@@ -62,7 +61,7 @@ class STFT(Initializer):
             return 1.0
         window = self.window
         if isinstance(window, str):
-            window = get_window(window, length, self.periodic)
+            window = _window(window, length, self.periodic)
         taper = np.asarray(window, np.float64)
         if taper.shape != (length,):
             raise ShapeError(
@@ -73,3 +72,10 @@ class STFT(Initializer):
         elif self.scaling == "spectrum":
             taper = taper / np.sum(np.abs(taper))
         return taper[:, None]
+
+
+def _window(name: str, length: int, is_periodic: bool = True) -> Any:
+    # Imported here because few models have this initializer, and all import this module.
+    from tapegrad.scipy.signal.windows import get_window
+
+    return get_window(name, length, is_periodic)

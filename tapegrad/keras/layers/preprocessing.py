@@ -142,7 +142,7 @@ class Normalization(_Scaling):
         assign_together(places, (mean, variance, count))
 
     def _kept_axes(self, shape: Any) -> Sequence[int]:
-        """Return the axes that have means of their own, in inputs of any number of dimensions."""
+        """Return the axes with separate means, in inputs of any number of dimensions."""
         kept: Sequence[int] = ()
         if len(shape) >= len(self._sizes) > 0:
             kept = normalize_axes(self.axis, len(shape), self._title)

@@ -42,7 +42,7 @@ class STFTSpectrogram(Layer):
     The transform is a convolution, whose kernels can be trained. `mode` says what is returned of
     the transform: the logarithm of its magnitude ("log"), "magnitude", the power spectral density
     ("psd"), its "real" or "imag" part, its "angle", or both parts ("stft"). With `expand_dims` the
-    frequencies are an axis of their own, so that spectrograms are images.
+    frequencies are a separate axis, so that spectrograms are images.
 
     >>> import tapegrad
     >>> layer = STFTSpectrogram(frame_length=8, frame_step=4)

@@ -104,9 +104,21 @@ def _categorical_pair(
 ) -> tuple[Any, Any]:
     predicted = _predictions(y_pred)
     true = as_dtype_of(y_true, predicted.dtype)
+    _check_classes(true, predicted, axis)
     if label_smoothing:
         true = true * (1.0 - label_smoothing) + label_smoothing / predicted.shape[axis]
     return true, predicted
+
+
+def _check_classes(true: Any, predicted: Any, axis: int) -> None:
+    """Raise an error if labels do not hold one value for each class."""
+    needed = predicted.shape[axis]
+    if len(true.shape) != len(predicted.shape) or true.shape[axis] != needed:
+        raise ShapeError(
+            f"Categorical cross entropy needs one label per class, which are {needed} here. Got "
+            f"labels of shape {tuple(true.shape)} for predictions of shape "
+            f"{tuple(predicted.shape)}. Use sparse_categorical_crossentropy for class indices."
+        )
 
 
 def _normalized(predicted: Any, axis: int) -> Any:

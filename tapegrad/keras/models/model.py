@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.core import html
-from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.argument_checks import check_choice, described
 from tapegrad.core.values import nest
 from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.core.values.tensor import Tensor
@@ -66,9 +66,11 @@ class Model(OlderMethods, Trainer, WeightFiles):
             self.built = True
             return
         if args or "inputs" in kwargs or "outputs" in kwargs:
+            given = [*args, *(kwargs[end] for end in ("inputs", "outputs") if end in kwargs)]
             raise ArgumentError(
-                "Model takes symbolic tensors as inputs and outputs, or needs a subclass that "
-                f"defines call. Got {args or sorted(kwargs)!r}."
+                "Model takes symbolic tensors as inputs and outputs: start with keras.Input and "
+                "call layers on it, or define call in a subclass. "
+                f"Got {' and '.join(map(described, given))}."
             )
         super().__init__(**kwargs)
         self._network = None

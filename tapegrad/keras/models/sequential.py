@@ -16,7 +16,6 @@ from tapegrad.keras.layers.layer import Layer
 from tapegrad.keras.models.inputs import fitted
 from tapegrad.keras.models.model import Model
 from tapegrad.keras.models.text_front import after_stack, resumed_at
-from tapegrad.keras.registry import custom_object_scope
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
 from tapegrad.keras.symbolic import KerasTensor
 
@@ -34,6 +33,11 @@ class Sequential(Model):
     def __init__(
         self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
     ) -> None:
+        second: Any = trainable
+        if isinstance(second, Layer):
+            raise ArgumentTypeError(
+                "Sequential takes one list of layers: write Sequential([first, second])."
+            )
         super().__init__(trainable=trainable, name=name)
         self._stack: list[Layer] = []
         self._start: InputLayer | None = None
@@ -66,14 +70,6 @@ class Sequential(Model):
             "layers": [*start, *self._stack],
             "build_input_shape": self.input_shape,
         }
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Create a model from the result of `get_config`; `custom_objects` adds classes by name."""
-        with custom_object_scope(custom_objects):
-            return cls._from_config(config)
 
     @classmethod
     def _from_config(cls, config: Mapping[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """keras.ops.image: resizing, cropping, colours and transforms of images."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.checked_calls import check_function
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -50,5 +50,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.ops.image", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.ops.image", name, __all__)

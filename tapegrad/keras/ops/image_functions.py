@@ -28,7 +28,7 @@ from tapegrad.ops.shape.padding import pad
 
 
 class Images:
-    """Images with their channels last, and the way back to their layout and dtype."""
+    """Images with their channels last, and the conversion to their original layout and dtype."""
 
     def __init__(self, images: Any, data_format: str | None, name: str) -> None:
         self.name = name

@@ -1,6 +1,6 @@
 """Optimizers with the names, arguments and defaults of Keras 3."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -46,5 +46,7 @@ _METHODS = """
 _check_calls(globals(), __all__, _METHODS.split())
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absent_name("keras.optimizers", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absent_name("keras.optimizers", name, __all__)

@@ -1,6 +1,6 @@
 """Save and load models, weights and checkpoints, and register custom objects."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -37,5 +37,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> _Any:
-    raise _absent_name("keras.saving", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> _Any:
+        raise _absent_name("keras.saving", name, __all__)

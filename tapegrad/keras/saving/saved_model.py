@@ -1,7 +1,7 @@
 """Write the recorded functions and the variables of an object to a folder.
 
 The folder has two files: the programs as JSON, and the arrays in safetensors format. It holds no
-code. It is a format of its own: TensorFlow does not read it.
+code. This is tapegrad's format: TensorFlow does not read it.
 """
 
 from __future__ import annotations

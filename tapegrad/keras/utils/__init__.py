@@ -1,6 +1,6 @@
 """Plots of models and training histories, and data helpers, with the names of Keras."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.keras.absent import absent_name as _absent_name
@@ -86,5 +86,7 @@ __all__ = [
 _check_calls(globals(), __all__)
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent_name("keras.utils", name, __all__)
+if not TYPE_CHECKING:  # type checkers report names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        raise _absent_name("keras.utils", name, __all__)

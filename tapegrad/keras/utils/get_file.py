@@ -66,7 +66,7 @@ def get_file(
 
 
 def _folder(cache_dir: str | os.PathLike[str] | None, subdir: str) -> Path:
-    """Return the folder of the cache; in the home folder nobody else can write to it."""
+    """Return the folder of the cache; in the home folder no other user can write to it."""
     chosen = cache_dir or os.environ.get("KERAS_HOME")
     if chosen:
         return Path(chosen).expanduser() / subdir

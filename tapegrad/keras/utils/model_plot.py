@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.utils.model_cards import KINDS, Shown, cards_of
@@ -19,7 +19,9 @@ from tapegrad.keras.utils.picture import (
     tag,
     text,
 )
-from tapegrad.program.inspect.graph_layout import Layout, Spot, laid_out
+
+if TYPE_CHECKING:
+    from tapegrad.program.inspect.graph_layout import Layout, Spot
 
 _MARGIN, _HEADER = 22.0, 72.0
 _BETWEEN = 40.0
@@ -171,6 +173,9 @@ class _Network:
     kind = "model"
 
     def __init__(self, boxes: Sequence[Box], parts: Sequence[_Part], rankdir: str) -> None:
+        # Imported here because all models import this module, and few are drawn.
+        from tapegrad.program.inspect.graph_layout import laid_out
+
         self._boxes, self._parts, self._rankdir = boxes, parts, rankdir
         self._is_upright = rankdir in ("TB", "BT")
         arrows = list(dict.fromkeys((start, box.number) for box in boxes for start in box.reads))

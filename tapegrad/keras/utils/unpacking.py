@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -72,6 +71,8 @@ def _state(archive: Path) -> list[Any]:
 
 
 def _unpack(archive: Path, folder: Path, archive_format: Any) -> None:
+    import tarfile  # slow to import, and few programs unpack archives
+
     kind = archive_format
     if kind == "auto":
         with open(archive, "rb") as file:
@@ -93,6 +94,8 @@ def _unpack(archive: Path, folder: Path, archive_format: Any) -> None:
 
 
 def _unpack_tar(archive: Path, folder: Path) -> None:
+    import tarfile  # as above
+
     if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4
         with tarfile.open(archive) as members:
             _refuse_other_places(archive, [member.name for member in members])

@@ -387,6 +387,11 @@ def _fold(
     def step(carried: list[Any], entry: list[Any]) -> tuple[list[Any], list[Any]]:
         before = nest.pack_sequence_as(start, carried)
         new = shape.flatten(fn(before, nest.pack_sequence_as(elems, entry)))
+        if len(new) != len(carried):
+            raise ArgumentError(
+                f"The function of {name} must return as many tensors as its first argument has, "
+                f"{len(carried)}. It returned {len(new)}."
+            )
         return new, new if keeps else []
 
     last, made = loop(step, first, leaves, count, backwards)

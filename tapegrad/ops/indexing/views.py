@@ -5,8 +5,8 @@ from. A write computes a new value for the view, for each base below it, and for
 these bases. Then it stores the new values in the handles. Every step is an ordinary primitive, so
 tapes record writes, and values that were computed or saved before a write do not change.
 
-A view holds its base. A base has weak references to its views, so views that nobody holds cost
-nothing. What NumPy would copy is not a view: tensors count as arrays in C order.
+A view holds its base. A base has weak references to its views, so unused views cost nothing.
+What NumPy would copy is not a view: tensors count as arrays in C order.
 """
 
 from __future__ import annotations

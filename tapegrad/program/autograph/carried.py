@@ -1,4 +1,4 @@
-"""What a converted loop carries from round to round, and what stays as it is."""
+"""The values that a converted loop carries from round to round, and its constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What converted code says about its decisions."""
+"""Records of the decisions of converted code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replace `break`, `continue` and `return` by flags, so that every statement runs to its end.
 
-What follows a statement that may jump becomes the body of an `if` that asks the flags. A loop asks
-the flags of `break` and `return` before each round.
+The statements after a possible jump become the body of an `if` on the flags. A loop tests the
+flags of `break` and `return` before each round.
 """
 
 from __future__ import annotations

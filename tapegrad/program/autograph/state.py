@@ -213,7 +213,8 @@ def _differs(name: str, first: Any, second: Any) -> str:
 def described(value: Any) -> str:
     """Return a short description of a value."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{value.dtype}{list(value.shape)}"
+        kind = "a Variable of " if isinstance(value, Variable) else ""
+        return f"{kind}{value.dtype}{list(value.shape)}"
     if value is None or type(value) in NUMBERS or isinstance(value, str):
         return repr(value)[:40]
     return f"a {type(value).__name__}"

@@ -43,7 +43,7 @@ class CompiledLoop:
 Step = Call | CompiledLoop
 
 MOST_NAMES = 500
-"""How many values have names of their own in the source of a program."""
+"""How many values have separate names in the source of a program."""
 
 
 def plain_steps(graph: Graph) -> list[Step]:

@@ -1,4 +1,4 @@
-"""Which steps of a program can be instructions of a sequence, and where their arrays lie."""
+"""Choose the steps of a program that become instructions of a sequence, and place their arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fusion sees of a call, so that equal parts of a program are recognised."""
+"""Keys of calls for fusion, which identify equal parts of a program."""
 
 from __future__ import annotations
 

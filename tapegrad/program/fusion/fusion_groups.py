@@ -5,8 +5,8 @@ group, the groups that must run before and after it are known. Sets are integers
 call, so that tests cost a few operations. One call of a group stands for the group; bits of its
 other calls may be left in a set and mean nothing more. A merge changes only groups that depend on
 one of the two and not on the other, and only if that adds something to what they depend on. Such
-groups are few, since calls are merged with those that made their operands. Of the calls that stood
-for the two groups, the one stands for both that fewer of the other groups have to learn of.
+groups are few, since calls are merged with those that made their operands. The merged group keeps
+the representative that requires fewer updates in other groups.
 """
 
 from __future__ import annotations

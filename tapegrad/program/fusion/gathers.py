@@ -1,4 +1,4 @@
-"""Which gathers of rows loops make themselves, instead of reading rows that a call has stored."""
+"""Choose the gathers that loops compute themselves instead of reading stored rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Horizontal fusion: run independent loops of equal expressions in one launch.
 
 The update of an optimizer, for example, is the same expression for every variable. The arrays of
-such loops have to be contiguous, so a loop that reads a slice or a transposed array stays alone: to
-copy what it reads would take longer than another launch.
+such loops have to be contiguous, so a loop that reads a slice or a transposed array stays alone: a
+copy of its inputs would take longer than another launch.
 """
 
 from __future__ import annotations

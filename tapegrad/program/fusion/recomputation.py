@@ -1,8 +1,8 @@
-"""Which values a loop computes again instead of reading them.
+"""Choose the values that a loop recomputes instead of reading them.
 
 A value that another loop makes is written once and read once. Computing it again reads the arrays
-that it is made of, some of which are read or stored anyway. Of the two, loops take what moves fewer
-bytes, unless the operations take longer than the bytes that they save.
+that it is made of, some of which are read or stored anyway. Loops recompute a value if this moves
+fewer bytes, unless the operations take longer than the saved traffic.
 """
 
 from __future__ import annotations

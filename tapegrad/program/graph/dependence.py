@@ -75,7 +75,7 @@ class Dependence:
 
 
 def independent(places: Sequence[int], dependence: Dependence) -> list[list[int]]:
-    """Sort calls into levels; each depends on a call of the previous level, none of its own."""
+    """Sort calls into levels; each depends on a call of the level before, and none of its level."""
     levels: list[list[int]] = []
     masks: list[int] = []
     for place in places:

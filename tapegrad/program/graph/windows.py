@@ -161,7 +161,7 @@ def windowed_through(inner: Windowed, outer: Shape) -> Windowed:
 def _through(
     call: Call, value: Value, along: Sequence[Along], shape: Shape, allowed: Collection[str]
 ) -> list[Along] | None:
-    """Return the positions along the axes of a view's operand; None if they cannot be told."""
+    """Return the positions along the axes of a view's operand; None if they are unknown."""
     name = call.primitive.name
     if is_view(call):
         return _of_view(call, along)

@@ -2,7 +2,7 @@
 
 The gradient is a loop in the other direction. It reads what each round has kept, and adds up the
 cotangents of what all rounds share. If other recorders follow the gradient, each of its rounds runs
-the body again under a tape of its own, so that derivatives of any order are loops, too.
+the body again under a separate tape, so that derivatives of any order are loops, too.
 """
 
 from __future__ import annotations

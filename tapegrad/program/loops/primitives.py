@@ -25,7 +25,7 @@ def _counted(xp: Any, *operands: Any, body: Body, length: int, backwards: bool) 
 
 def _maker(xp: Any, operands: Sequence[Any]) -> Empty:
     """Return the function that makes arrays of the library of the operands."""
-    # Another library than NumPy has dtypes of its own.
+    # Libraries other than NumPy have different dtypes.
     is_own = isinstance(operands[0].dtype, np.dtype)
     return lambda shape, spec: xp.empty(
         shape, dtype=spec.dtype if is_own else getattr(xp, spec.dtype.name)

@@ -1,7 +1,7 @@
 """Split a short axis of outer combinations into components.
 
 The differences of all pairs of points in space, for example, are an array (n, n, 3) that is made of
-two arrays (n, 3) and reduced again. As three arrays (n, n) they need no axis of their own: a sum
+two arrays (n, 3) and reduced again. As three arrays (n, n) they need no further axis: a sum
 along it is two additions, and a sum along another axis is three sums in one loop over all pairs.
 Loops then compute them from the points and store nothing of the size of all pairs.
 """

@@ -276,7 +276,7 @@ class Uses:
     def _saves_bytes(self, group: Iterable[Cone], chosen: Collection[int]) -> bool:
         """Whether to read the leaves costs less than to write and read the values.
 
-        Leaves that nobody else reads are read only there instead of where the values were made.
+        Leaves with no other reader are read only there instead of where the values were made.
         """
         cones = [*group]
         largest = max(cone.value.size for cone in cones)

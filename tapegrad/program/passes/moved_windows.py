@@ -60,7 +60,7 @@ def _slice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, An
 
 
 def _unslice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
-    # Only operands of the shape of the result are padded: others would need zeros of their own.
+    # Only operands of the shape of the result are padded: others would need more zeros.
     assert operand == shape
     return params
 

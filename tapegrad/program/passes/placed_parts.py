@@ -1,4 +1,4 @@
-"""Join the parts of an array that are added up, each among zeros of its own.
+"""Join the parts of an array that are padded with zeros and added up.
 
 The gradient of `x[0], x[1], ...` is a sum of arrays that are zero but for one part each. If the
 parts are next to each other, they are joined instead, and nothing is added.

@@ -45,7 +45,7 @@ def with_planes(graph: Graph, loops: LoopCompiler) -> Graph:
 
 
 def _axes_of_stacks(graph: Graph, loops: LoopCompiler) -> dict[int, int]:
-    """Return the axes of the planes, by the numbers of values: those of stacks and their kin."""
+    """Return the axes of the planes of stacks and similar calls, by the numbers of values."""
     axes: dict[int, int] = {}
     for call in graph.calls:
         axis: Any = call.params.get("axis")

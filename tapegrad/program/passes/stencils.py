@@ -1,6 +1,6 @@
 """Turn small convolutions of one channel into sums of shifted reads, which loops make.
 
-A convolution of one channel with 3 x 3 weights is nine products of slices. As a call of its own it
+A convolution of one channel with 3 x 3 weights is nine products of slices. As a separate call it
 stores its operand, padded, and its result. As slices it is a part of the loop that reads it, and so
 is its gradient.
 """

@@ -1,7 +1,7 @@
 """`gradients` differentiates inside a recorded function without a tape in the user's code.
 
 The first call ends the recording. It is made again with a tape around the body of each function,
-which watches the arguments, the variables, and the tensors from outside that were asked for.
+which watches the arguments, the variables, and the requested tensors from outside.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class _Decoder:
             return values.setdefault(made.number, made)
 
         if tree["variables"] or tree["written"]:
-            raise FileFormatError("A loop of the program has variables of its own.")
+            raise FileFormatError("A loop of the program creates variables.")
         inputs = tuple([value(spec) for spec in tree["inputs"]])
         constants = {}
         for number, spec in tree["constants"]:

@@ -1,6 +1,6 @@
 """Many trajectories in one recorded function, each with its own steps.
 
-Axis 0 of the initial states counts the trajectories. One that fails is NaN from there on and is
+Axis 0 of the initial states counts the trajectories. One that fails is NaN after that point and is
 marked in `success` and `status`; it raises nothing and leaves the others alone. The first call with
 a function compiles; call with the same function object again, rather than with a new lambda.
 """
