@@ -105,20 +105,21 @@ def state_bytes(
 ) -> float:
     """Return the most bytes of weights, gradients and slots during a step.
 
-    `largest` is the number of weights of the largest layer. Sharded states have new and old
-    weights, parts and slots at the same time, because a step that fails changes nothing.
+    `largest` is the number of weights of the largest layer. Two buckets travel at once. Sharded
+    states have new and old weights, parts and slots at the same time, because a step that fails
+    changes nothing.
 
     >>> [state_bytes(mode, 1.0, 0.0, 4) for mode in ("states", "weights")]
     [14.0, 4.0]
     """
     if mode == "whole":
-        return 16 * weights + (min(bucket, 4 * weights) if count > 1 else 0.0)
+        return 16 * weights + (min(2 * bucket, 4 * weights) if count > 1 else 0.0)
     if mode == "states":
         return 8 * weights + 24 * weights / count if count > 1 else 16 * weights
     if mode == "weights":
         return 16 * weights / count + (8 * largest if count > 1 else 0.0)
     parts = min(count, inner)
-    return 16 * weights / parts + (bucket if count > parts else 0.0)
+    return 16 * weights / parts + (2 * bucket if count > parts else 0.0)
 
 
 def activation_bytes(model: Model, tokens: int, parts: int = 1) -> float:

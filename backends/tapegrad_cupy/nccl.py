@@ -42,6 +42,9 @@ DTYPES = {
 class Nccl:
     """Communication of CuPy arrays; a capability of the backend."""
 
+    def use(self, device: str) -> None:
+        cupy.cuda.Device(int(device.partition(":")[2])).use()
+
     def connect(self, world: World) -> NcclCommunicator:
         # With the addresses of a graph registered, the processes would have to capture together.
         os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")

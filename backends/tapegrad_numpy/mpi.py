@@ -29,6 +29,9 @@ WIDER = {"float16": np.float32, "bfloat16": np.float32}
 class Mpi:
     """Communication of NumPy arrays; a capability of the backend."""
 
+    def use(self, device: str) -> None:
+        """Do nothing: there is one CPU."""
+
     def connect(self, world: World) -> MpiCommunicator:
         mpi = _import_mpi(world)
         if world.members is None:

@@ -102,7 +102,8 @@ def _summed(optimizer: Any, pairs: Pairs, dtype: str, when: Any) -> Pairs:
         together = [found[chosen[place]] for place in places]
         flat = concat([reshape_p(g, shape=(math.prod(g.shape),)) for g, _ in together], 0)
         kept = _rests_of(optimizer, [variable for _, variable in together], flat)
-        total, *new = _sum_of_rounded(flat, *[rest.read_value() for rest in kept], dtype, when)
+        own_rest, sum_rest = [rest.read_value() for rest in kept]
+        total, *new = _sum_of_rounded(flat, own_rest, sum_rest, dtype, when)
         for rest, value in zip(kept, new):
             rest.assign(value, read_value=False)
         parts = split(total, [math.prod(g.shape) for g, _ in together], 0)

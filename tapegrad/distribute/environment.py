@@ -6,15 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tapegrad.errors import ArgumentError
 
 HUB = "TAPEGRAD_HUB"
 """Names the address of the control channel, as "host:port"; `tapegrad run` sets it."""
-
-GPUS = Path("/proc/driver/nvidia/gpus")
-"""The folder in which NVIDIA's driver lists the GPUs of the machine."""
 
 Address = tuple[str, int]
 
@@ -147,18 +143,3 @@ def _from_tf_config(env: Mapping[str, str]) -> Place | None:
 def _address(env: Mapping[str, str]) -> Address | None:
     host, _, port = env.get(HUB, "").rpartition(":")
     return (host, int(port)) if host else None
-
-
-def gpu_to_show(env: Mapping[str, str], local_rank: int, gpus: Path = GPUS) -> str | None:
-    """Return CUDA's name of the GPU of a process, or None if there is no choice.
-
-    >>> gpu_to_show({"CUDA_VISIBLE_DEVICES": "4,5"}, 1)
-    '5'
-    """
-    visible = env.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        count = len([*gpus.iterdir()]) if gpus.is_dir() else 0
-        names = [str(number) for number in range(count)]
-    else:
-        names = [name.strip() for name in visible.split(",")]
-    return names[local_rank] if local_rank < len(names) > 1 else None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapegrad.core.backend.communication import World
+from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.values.device import (
     default_device,
     device,
@@ -17,7 +18,7 @@ from tapegrad.core.values.device import (
     reset_default_device,
 )
 from tapegrad.core.world import close_communicators, communicator_of, current_world, enter_world
-from tapegrad.distribute.environment import Address, Place, find_place, gpu_to_show
+from tapegrad.distribute.environment import Address, Place, find_place
 from tapegrad.errors import AbortedError, ArgumentError, BackendUnavailableError
 from tapegrad.ops.creation import zeros
 from tapegrad.program.record.effects import act
@@ -134,15 +135,15 @@ def _announced(place: Place, port: int | None) -> Address:
 
 def _choose_device(place: Place) -> None:
     """Let each process of a machine use another GPU by default, unless the user has chosen one."""
-    if "TAPEGRAD_DEVICE" in os.environ:
-        return
-    only = gpu_to_show(os.environ, place.local_rank)
-    if only is not None:  # otherwise each new thread would begin on the first GPU
-        os.environ["CUDA_VISIBLE_DEVICES"] = only
     gpu = f"cuda:{place.local_rank}"
-    if gpu in list_devices():  # CUDA was in use before, and still shows all GPUs
+    if "TAPEGRAD_DEVICE" not in os.environ and gpu in list_devices():
         os.environ["TAPEGRAD_DEVICE"] = gpu
         reset_default_device()
+    chosen = default_device()
+    with device(chosen):
+        communication = capabilities_of(type(zeros([1]).array)).communication
+    if communication is not None:
+        communication.use(chosen)
 
 
 def _leave(control: Any) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tapegrad.distribute.environment import find_place, gpu_to_show
+from tapegrad.distribute.environment import find_place
 from tapegrad.errors import ArgumentError
 
 CLUSTER = {"chief": ["a:1000"], "worker": ["a:1001", "b:1002", "b:1003"], "ps": ["c:1"]}
@@ -56,16 +55,3 @@ def test_the_rank_is_found(env, rank, size, local_rank, hub) -> None:
 def test_a_rank_beyond_the_size_is_refused() -> None:
     with pytest.raises(ArgumentError, match="torchrun says that this process has rank 4 of 4"):
         find_place({"RANK": "4", "WORLD_SIZE": "4"})
-
-
-def test_each_process_of_a_machine_shows_another_gpu(tmp_path: Path) -> None:
-    for name in ("0000:01:00.0", "0000:02:00.0"):
-        (tmp_path / name).mkdir()
-    missing = tmp_path / "missing"
-
-    assert [gpu_to_show({}, rank, tmp_path) for rank in range(3)] == ["0", "1", None]
-    assert gpu_to_show({}, 0, missing) is None
-    assert gpu_to_show({"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b"}, 1, missing) == "GPU-b"
-    # The launcher has chosen.
-    assert gpu_to_show({"CUDA_VISIBLE_DEVICES": "3"}, 0, tmp_path) is None
-    assert gpu_to_show({"CUDA_VISIBLE_DEVICES": ""}, 0, tmp_path) is None

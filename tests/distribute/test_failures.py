@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ def test_a_rank_that_fails_is_named_and_the_others_end(way: str) -> None:
 LOSSES = {
     ("kill",): "Rank 2 is lost. It has ended without an error message, as if killed",
     ("stop",): "Rank 2 is lost. It has been silent for 7 s",
-    ("loop",): "Rank 2 is lost. Rank 0 has waited 3 s for rank 2 in all_gather",
+    # Both of the others wait, and either of them may say so first.
+    ("loop",): "Rank 2 is lost. Rank [01] has waited 3 s for rank 2 in all_gather",
     ("error", "kill"): "Rank 0 is lost. It has ended without an error message, as if killed",
 }
 
@@ -53,5 +55,5 @@ def test_the_others_go_on_in_an_elastic_world(ways: tuple[str, ...], tmp_path: P
     printed = sorted(line.partition("] ")[2] for line in done.out.splitlines())
     left = 3 - len(ways)
     assert printed == [f"done {rank} of {left}" for rank in range(left)]
-    assert LOSSES[ways] in done.err
+    assert re.search(LOSSES[ways], done.err), done.err
     assert f"tapegrad: {left} processes go on." in done.err

@@ -175,6 +175,23 @@ def test_calls_of_a_graph_are_compared_at_its_launches(
     assert "destroy" not in library.said
 
 
+def test_a_process_computes_on_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    monkeypatch.setattr(nccl.cupy.cuda, "Device", lambda number: Used(used, number))
+
+    nccl.Nccl().use("cuda:3")
+
+    assert used == [3]
+
+
+class Used:
+    def __init__(self, used: list[int], number: int) -> None:
+        self._used, self._number = used, number
+
+    def use(self) -> None:
+        self._used.append(self._number)
+
+
 class Device:
     def synchronize(self) -> None: ...
 

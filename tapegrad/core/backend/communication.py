@@ -111,6 +111,9 @@ class Communicator(Protocol):
 class Communication(Protocol):
     """Makes communicators for the arrays of a backend."""
 
+    def use(self, device: str) -> None:
+        """Compute on a device from now on in this thread; each process of a machine has another."""
+
     def connect(self, world: World) -> Communicator:
         """Return the communicator of a world of several processes. All of them call it."""
 

@@ -9,15 +9,18 @@ from typing import Any
 
 from tapegrad.program.graph.graph import Call
 
+MOST = 2
+"""The most calls that go on at once, because each of them needs its operand and its result."""
+
 
 def with_late_waits(
     steps: Sequence[Any], known: Iterable[int], uncaptured: Collection[str]
 ) -> list[Any]:
     """Return the steps with collective calls in two parts: one starts them, one waits.
 
-    The second comes before the first reader of the result, and before steps that end a CUDA graph,
-    because a graph contains both parts. Primitives in `uncaptured` stay whole. `known` are numbers
-    of values that steps do not make.
+    The second comes before the first reader of the result, before the start of the next but one,
+    and before steps that end a CUDA graph, because a graph contains both parts. Primitives in
+    `uncaptured` stay whole. `known` are numbers of values that steps do not make.
     """
     if not any(_is_split(step, uncaptured) for step in steps):
         return [*steps]
@@ -35,6 +38,8 @@ def with_late_waits(
         if not _is_split(step, uncaptured):
             found.append(step)
             continue
+        if len(waiting) == MOST:
+            found.append(waiting.pop(next(iter(waiting))))
         start, wait = step.primitive.parts
         (result,) = step.results
         (given,) = step.reads
