@@ -9,6 +9,7 @@ from typing import Any
 
 from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import UnconnectedGradients, check_function
+from tapegrad.autodiff.captured import captured_tensors
 from tapegrad.autodiff.gradient_tape import TransformTape
 from tapegrad.core.checkpoints import Checkpoints, current_checkpoints, with_checkpoints
 from tapegrad.core.primitive.primitive import record_many
@@ -310,7 +311,9 @@ def _check_takes_variables(f: Function, backward: Function, variables: list[Vari
 def recompute_grad(f: Function, segments: int | None = None) -> Function:
     """Keep only the inputs of `f` for the gradient, and run `f` again to compute it.
 
-    This trades time for memory. Random numbers inside `f` must come from an explicit seed.
+    This trades time for memory. Random numbers inside `f` must come from an explicit seed. Tensors
+    that `f` reads without taking them as arguments get gradients as well, if they are in its
+    closure, in global names, or attributes of the object of a method.
 
     If a recorded function differentiates a loop in `f`, such as `tapegrad.scan`, it keeps what the
     loop carries at the beginning of each of its `segments`, by default about the square root of the
@@ -329,7 +332,7 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
 
     @custom_gradient
     @functools.wraps(f)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(args: tuple[Any, ...], captured: list[Any], **kwargs: Any) -> Any:
         followed = [_is_floating(x) and _is_followed(x) for x in nest.flatten(args)]
         checkpoints = current_checkpoints()
         value = _without_writes(f, args, kwargs)
@@ -338,7 +341,7 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
             if checkpoints is not None:
                 checkpoints.begin_again()
             with computing_again(segments), with_checkpoints(checkpoints):
-                return _recomputed(f, args, kwargs, followed, upstream, variables)
+                return _recomputed(f, args, captured, kwargs, followed, upstream, variables)
 
         return value, grad
 
@@ -347,7 +350,9 @@ def recompute_grad(f: Function, segments: int | None = None) -> Function:
         stack = active_stack()
         is_followed = bool(stack.tokens) and not stack.framed
         with with_checkpoints(Checkpoints(segments) if is_followed else None):
-            return wrapped(*args, **kwargs)
+            captured = captured_tensors(f) if stack.tokens else []
+            captured = [x for x in captured if _is_floating(x) and _is_followed(x)]
+            return wrapped(args, captured, **kwargs)
 
     return call
 
@@ -435,6 +440,7 @@ def _without_writes(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _recomputed(
     f: Function,
     args: tuple[Any, ...],
+    captured: Sequence[Any],
     kwargs: dict[str, Any],
     followed: Sequence[bool],
     upstream: tuple[Any, ...],
@@ -444,6 +450,8 @@ def _recomputed(
     with TransformTape(watch_accessed_variables=False) as tape:
         leaves = [x * 1 if wants else x for x, wants in zip(nest.flatten(args), followed)]
         watched = [x for x, wants in zip(leaves, followed) if wants]
+        # Arguments are copies: what the function captures is watched apart from them.
+        watched += captured
         if watched:
             tape.watch(watched)
         if variables:
@@ -452,4 +460,5 @@ def _recomputed(
     sources = watched + list(variables)
     rest = iter(tape.gradient(again, sources, list(upstream), UnconnectedGradients.ZERO))
     inputs = [next(rest) if wants else None for wants in followed]
+    inputs += [next(rest) for _ in captured]
     return (inputs, list(rest)) if variables else inputs

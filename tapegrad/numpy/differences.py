@@ -18,6 +18,7 @@ from tapegrad.numpy.values import (
     check_cast,
     dtype_of,
     floating,
+    inexact,
     is_array,
     side_by_side,
     with_dtype,
@@ -39,15 +40,15 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     [3, 5]
     """
     x = as_array(a)
-    if not x.shape:
-        raise ShapeError("diff needs an array with axes. Got a single value.")
-    axis = normalize_axis(axis, len(x.shape), "diff")
     if not isinstance(n, int | np.integer):
         raise ArgumentTypeError(f"diff needs an integer n. Got {n!r}.")
     if n < 0:
         raise ArgumentError(f"diff needs n of 0 or more. Got {n}.")
     if n == 0:
         return x  # also with prepend or append, as in NumPy
+    if not x.shape:
+        raise ShapeError("diff needs an array with axes. Got a single value.")
+    axis = normalize_axis(axis, len(x.shape), "diff")
     parts = [x]
     if prepend is not None:
         parts.insert(0, _beside(prepend, x, axis))
@@ -177,12 +178,16 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     >>> trapezoid([1, 2, 3]).tolist()
     4.0
     """
-    y = floating(y)
+    y = as_array(y)
+    steps = None if x is None else as_array(x, y)
+    if steps is None:
+        y = floating(y)
+    else:
+        y = with_dtype(y, inexact(np.result_type(dtype_of(y), dtype_of(steps))))
     axis = normalize_axis(axis, len(y.shape), "trapezoid")
     high, low = _part(y, axis, 1, None), _part(y, axis, None, -1)
-    if x is None:
+    if steps is None:
         return reduction.sum(dx * (high + low) / 2.0, axis)
-    steps = as_array(x, y)
     if len(steps.shape) == 1:
         steps = reshape(cumulative.diff(steps), (-1, *[1] * (len(y.shape) - axis - 1)))
     else:

@@ -9,7 +9,14 @@ import numpy as np
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.manipulation import ravel
-from tapegrad.numpy.values import as_array, dtype_of, floating, is_array, with_dtype
+from tapegrad.numpy.values import (
+    as_array,
+    dtype_of,
+    floating,
+    is_array,
+    known_values,
+    with_dtype,
+)
 from tapegrad.ops.casting.cast import cast
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.elementwise.complex_numbers import complex, imag, real
@@ -32,8 +39,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise ShapeError(f"bincount needs a vector. Got shape {tuple(values.shape)}.")
     if minlength < 0:
         raise ArgumentError(f"bincount needs minlength >= 0. Got {minlength}.")
-    if not is_array(x) and np.any(np.asarray(x) < 0):
-        raise ArgumentError(f"bincount needs nonnegative integers. Got {x}.")
+    known = known_values(x)
+    if known is not None and np.any(known < 0):
+        raise ArgumentError(f"bincount needs nonnegative integers. Got {known.min()}.")
     if weights is None:
         return counting.bincount(values, minlength=minlength, dtype="int64")
     summed = as_array(weights, values)

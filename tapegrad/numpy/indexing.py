@@ -11,13 +11,14 @@ import numpy as np
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
 from tapegrad.core.values.device import device
-from tapegrad.errors import ArgumentError, DTypeError, ShapeError
+from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, ShapeError
 from tapegrad.numpy.values import (
     as_array,
     check_cast,
     deliver,
     dtype_of,
     is_array,
+    known_values,
     side_by_side,
     with_dtype,
     with_numbers,
@@ -197,7 +198,19 @@ def choose_from(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> A
         index = index.clip(0, count - 1)
     elif mode != "raise":
         raise ArgumentError(f"mode must be 'raise', 'wrap' or 'clip'. Got {mode!r}.")
+    else:
+        _check_choices(index, count)
     return deliver(slices_and_masks.choose(index, options), out)
+
+
+def _check_choices(index: Any, count: int) -> None:
+    """Raise for numbers below 0, if they can be read without waiting."""
+    known = known_values(index)
+    if known is not None and known.size and known.min() < 0:
+        raise IndexOutOfRangeError(
+            f"choose got number {known.min()} for {count} choices. "
+            "Use mode='wrap' to count from the end."
+        )
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
@@ -232,7 +245,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     x = as_array(x)
     functions = [_bound(f, args, kw, dtype_of(x)) for f in funclist]
     conditions = [as_array(c, x) for c in _conditions(condlist, len(x.shape))]
-    return slices_and_masks.piecewise(x, conditions, functions)
+    return with_dtype(slices_and_masks.piecewise(x, conditions, functions), dtype_of(x))
 
 
 def _conditions(condlist: Any, rank: int) -> list[Any]:

@@ -25,6 +25,7 @@ from tapegrad.numpy.manipulation import ravel
 from tapegrad.numpy.values import (
     as_array,
     check_cast,
+    checked_array,
     deliver,
     dtype_of,
     in_common_dtype,
@@ -354,6 +355,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     if places.ndim > 1:
         raise ShapeError(f"insert needs one index or a list. Got shape {places.shape}.")
     _check_places(places, length, length, "insert")
+    if type(values) in NUMBERS and dtype_of(x).kind in "iu":
+        new = as_array(checked_array(values, dtype_of(x)), x)
     new = with_dtype(new, x.dtype)
     if places.size == 1:
         # One index may insert several entries: those along `axis` of the values.

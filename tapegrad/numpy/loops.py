@@ -32,14 +32,22 @@ def loop_dtypes(
     """
     check_choice("casting", casting, CASTINGS)
     ufunc = _ufunc(name)
+    given = tuple([np.dtype(bool) if kind is bool else kind for kind in given])
     if ufunc is None:
         return tuple([given[k] if wanted is None else wanted for k in range(len(given))])
     inputs, outputs = (None,) * ufunc.nin, (None,) * ufunc.nout
     options = {} if wanted is None else {"signature": (*inputs, *[wanted] * ufunc.nout)}
+    # NumPy's resolve_dtypes crashes under "equiv" where it refuses the cast of a Python number.
+    rule = "no" if casting == "equiv" else casting
     try:
-        found = ufunc.resolve_dtypes((*given, *outputs), casting=casting, **options)
+        found = ufunc.resolve_dtypes((*given, *outputs), casting=rule, **options)
     except TypeError as error:
         raise DTypeError(_refusal(name, given, wanted, casting)) from error
+    if casting == "equiv" and any(
+        isinstance(kind, type) and np.dtype(kind) != loop
+        for kind, loop in zip(given, found, strict=False)
+    ):
+        raise DTypeError(_refusal(name, given, wanted, casting))
     return tuple(found)
 
 

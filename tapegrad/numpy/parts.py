@@ -22,6 +22,7 @@ from tapegrad.numpy.values import (
     dtype_of,
     floating,
     is_array,
+    narrow_floating,
     operands,
     selected,
     side_by_side,
@@ -91,7 +92,9 @@ def angle(z: Any, deg: bool = False) -> Any:
     >>> angle([1j], deg=True).tolist()
     [90.0]
     """
-    result = complex_numbers.angle(floating(z))
+    x = as_array(z)
+    x = floating(x) if dtype_of(x).kind == "b" else narrow_floating(x)
+    result = complex_numbers.angle(x)
     return trigonometric.rad2deg(result) if deg else result
 
 

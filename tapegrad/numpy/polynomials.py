@@ -41,7 +41,7 @@ def polyval(p: Any, x: Any) -> Any:
     [11.0, 18.0]
     """
     coefficients, x = side_by_side(p, x)
-    result = x * 0
+    result = full_like_p(x, shape=tuple(x.shape), value=0, dtype=dtype_of(x))
     for k in range(coefficients.shape[0]):
         result = result * x + coefficients[k]
     return result
@@ -148,7 +148,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     [1.5, 2.0, 0.0]
     """
     check_rounds("m", m, "polyint")
-    x = floating(p) if m else as_array(p)
+    x = as_array(p)
+    if m:  # NumPy divides by int64
+        x = with_dtype(x, np.result_type(dtype_of(x), "float64"))
     constants = [0.0] * m if k is None else ravel(as_array(k, x))
     for step in range(m):
         fixed = constants[0] if k is not None and len(constants) == 1 else constants[step]

@@ -9,11 +9,17 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axes
-from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, ShapeError
-from tapegrad.numpy.values import as_array, deliver, dtype_of, floating, is_array, with_dtype
+from tapegrad.numpy.values import (
+    as_array,
+    deliver,
+    dtype_of,
+    floating,
+    is_array,
+    known_values,
+    with_dtype,
+)
 from tapegrad.ops.casting.cast import cast
-from tapegrad.ops.control.loops import is_recording
 from tapegrad.ops.creation import full_like_p
 from tapegrad.ops.reduction.order_statistics import (
     DISCRETE,
@@ -27,7 +33,7 @@ from tapegrad.ops.shape.functions import broadcast_to, moveaxis, reshape
 
 def _fractions_of(q: Any, top: float, near: Any) -> Any:
     """Return the fractions, checked if they can be read without waiting."""
-    known = _known(q)
+    known = known_values(q)
     if known is not None:
         fractions = known.astype(float) / top
         if not np.all((fractions >= 0) & (fractions <= 1)):
@@ -35,17 +41,9 @@ def _fractions_of(q: Any, top: float, near: Any) -> Any:
     return floating(q, near) / top if is_array(q) else fractions
 
 
-def _known(values: Any) -> np.ndarray | None:
-    """Return values that can be checked: they are on the host, and no recording reads them."""
-    if not is_array(values):
-        return np.asarray(values)
-    is_host = type(values) is Tensor and type(values.array) is np.ndarray
-    return values.array if is_host and not is_recording() else None
-
-
 def _check_weights(weights: Any) -> None:
     """Raise for weights that are no weights, if they can be read without waiting."""
-    known = _known(weights)
+    known = known_values(weights)
     if known is None:
         return
     if known.dtype.kind not in "biuf":
@@ -88,14 +86,14 @@ def _quantiles(
     q = _fractions_of(q, top, x)
     flat = q.reshape(-1)
     rows, lengths, kept = rows_over(x, axis)
-    if not rows.shape[-1] and np.prod(lengths):
-        if is_median or leaves_nan:
-            lengths, kept = ((*q.shape, *shape) for shape in (lengths, kept))
-            found = full_like_p(
-                rows, shape=kept if keepdims else lengths, value=math.nan, dtype=dtype_of(rows)
-            )
-            return deliver(found, out)
-        raise IndexOutOfRangeError("A quantile of an empty array has no value.")
+    if not rows.shape[-1]:
+        if np.prod(lengths) and not (is_median or leaves_nan):
+            raise IndexOutOfRangeError("A quantile of an empty array has no value.")
+        lengths, kept = ((*q.shape, *shape) for shape in (lengths, kept))
+        found = full_like_p(
+            rows, shape=kept if keepdims else lengths, value=math.nan, dtype=dtype_of(rows)
+        )
+        return deliver(found, out)
     if weights is not None:
         weights = _spread_weights(weights, x, axis, method)
     found = row_quantiles(

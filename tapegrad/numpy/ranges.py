@@ -80,7 +80,9 @@ def linspace(
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any]:
     """Return both ends in the dtype of the computation: float64 unless arrays are narrower."""
     first, last = side_by_side(start, stop)
-    kind = np.result_type(dtype_of(first), dtype_of(last), 1.0)
+    pairs = ((start, first), (stop, last))
+    weak = [x if type(x) in NUMBERS else dtype_of(end) for x, end in pairs]
+    kind = np.result_type(*weak, 1.0)
     if dtype is not None and numpy_dtype(dtype).kind == "c":
         kind = np.result_type(kind, numpy_dtype(dtype))
     if all([type(x) in NUMBERS for x in (start, stop)]):

@@ -187,11 +187,12 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if is_complex(values):
         raise DTypeError("digitize needs real numbers. Got complex numbers.")
     on_host = read_on_host(edges, "digitize()")
-    steps = np.diff(on_host)
+    rises = on_host[1:] >= on_host[:-1]
+    falls = on_host[1:] <= on_host[:-1]
     side = "left" if right else "right"
-    if (steps >= 0).all():
+    if rises.all():
         return searchsorted(edges, values, side)
-    if (steps <= 0).all():
+    if falls.all():
         return len(on_host) - searchsorted(on_host[::-1], values, side)
     raise ArgumentError("digitize needs monotonic bins.")
 

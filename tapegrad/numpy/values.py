@@ -26,12 +26,14 @@ from tapegrad.core.values.dtypes import DType, as_dtype, numpy_dtype
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import (
+    ArgumentError,
     ArgumentTypeError,
     DTypeError,
     OutOfRangeError,
     ShapeError,
 )
 from tapegrad.ops.casting.cast import cast
+from tapegrad.ops.control.loops import is_recording
 from tapegrad.ops.creation import numpy_dtype_of
 from tapegrad.ops.elementwise.selection import where as choose
 from tapegrad.ops.shape.joining import holds_tensors, stack
@@ -112,6 +114,8 @@ def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return np.asarray(value, dtype)
     except OverflowError as error:
         raise OutOfRangeError(f"{error}. Use a wider dtype.") from error
+    except ValueError as error:  # NaN
+        raise ArgumentError(f"{error}. Use a floating dtype.") from error
     except TypeError as error:
         raise DTypeError(
             f"Complex numbers cannot be converted to {dtype}. Take their real parts first."
@@ -195,6 +199,14 @@ def as_array_like(value: Any, x: Any) -> Any:
 def dtype_of(x: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of an array."""
     return numpy_dtype_of(x)
+
+
+def known_values(values: Any) -> np.ndarray | None:
+    """Return values that can be checked: they are on the host, and no recording reads them."""
+    if not is_array(values):
+        return np.asarray(values)
+    is_host = type(values) is Tensor and type(values.array) is np.ndarray
+    return values.array if is_host and not is_recording() else None
 
 
 def with_dtype(x: Any, dtype: Any) -> Any:

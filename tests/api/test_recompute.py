@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import tapegrad as tf
@@ -213,3 +215,75 @@ def test_a_function_that_writes_to_its_argument_is_refused():
     for transform in (tf.grad, lambda f: tf.vmap(tf.grad(lambda x: f(x * 1.0)))):
         with pytest.raises(tf.errors.ArgumentError, match="must not write to its arguments"):
             transform(tf.recompute_grad(f))(x if transform is tf.grad else x[None])
+
+
+class Scaled:
+    """An object whose method reads a tensor."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def product(self, x):
+        return x * self.factor * self.factor
+
+
+def closure_of(w):
+    return lambda x: x * w * w
+
+
+def nested_closure_of(w):
+    def square(x):
+        return x * w * w
+
+    return lambda x: square(x)
+
+
+def default_of(w):
+    def product(x, factor=w):
+        return x * factor * factor
+
+    return product
+
+
+CAPTURES = {
+    "dictionary with keys of two kinds": (
+        lambda w: (lambda held: lambda x: x * held[1] ** 2)({"w": 0, 1: w})
+    ),
+    "closure": closure_of,
+    "closure of a function in the closure": nested_closure_of,
+    "default": default_of,
+    "method": lambda w: Scaled(w).product,
+    "partial": lambda w: partial(lambda factor, x: x * factor * factor, w),
+    "list in the closure": lambda w: (lambda held: lambda x: x * held["w"][0] ** 2)({"w": [w]}),
+}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tensors_that_the_function_captures_get_gradients(name, is_recorded, x):
+    def gradients(x, source):
+        with tf.GradientTape() as tape:
+            tape.watch([x, source])
+            w = source * 1.0
+            y = tf.recompute_grad(CAPTURES[name](w))(x)
+        return tape.gradient(y, [x, source, w])
+
+    run = tf.function(gradients) if is_recorded else gradients
+    for _ in range(2):
+        assert [float(g) for g in run(x, tf.constant(2.0))] == [4.0, 12.0, 12.0]
+
+
+def test_an_argument_that_is_captured_as_well_has_the_sum_of_both(x):
+    tape, y = record(lambda x: tf.recompute_grad(lambda z: z * z * x)(x), x)
+    assert float(tape.gradient(y, x)) == 27.0
+
+
+def test_captured_tensors_have_second_derivatives_tangents_and_examples(x):
+    def f(w):
+        return tf.recompute_grad(lambda z: z * w * w * w)(tf.constant(2.0))
+
+    assert float(tf.grad(tf.grad(f))(x)) == 36.0
+    assert float(tf.jvp(f, [x], [tf.constant(1.0)])[1]) == 54.0
+    rows = tf.constant([1.0, 2.0])
+    assert tf.vmap(tf.grad(f))(rows).numpy().tolist() == [6.0, 24.0]
+    assert tf.vmap(tf.grad(f))(rows).dtype == "float32"

@@ -99,3 +99,35 @@ def test_sums_in_other_programs_stay_where_they_are(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(recorded(x), total(x), rtol=1e-10)
     names = [call.primitive.name for call in recorded.program(x).graph.calls]
     assert names.count("sum") == ROUNDS
+
+
+def alternating(w: Any, x: Any) -> Any:
+    h, total = x[0] * 0, 1.0
+    for t in range(ROUNDS):
+        h = 0.5 * h + w * x[t]
+        total = tnp.sum(h) - total
+    return total
+
+
+def added_from_the_left(w: Any, x: Any) -> Any:
+    h, total = x[0] * 0, 1.0
+    for t in range(ROUNDS):
+        h = 0.5 * h - w * x[t]
+        total = tnp.sum(h * h) + total
+    return total
+
+
+@pytest.mark.parametrize("function", [alternating, added_from_the_left])
+def test_totals_may_be_the_second_operand(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A total that is subtracted is no part of a longer sum."""
+    capabilities.use(monkeypatch, sequences=None, fused_rounds=True)
+    w, x = tf.constant(W), tf.constant(X)
+    recorded = tf.function(with_gradients(function))
+    for _ in range(2):
+        total, slope, _ = recorded(w, x)
+        np.testing.assert_allclose(total, function(W, X), rtol=1e-10)
+        step = np.eye(4)[1] * 1e-6
+        difference = (function(W + step, X) - function(W - step, X)) / 2e-6
+        np.testing.assert_allclose(slope[1], difference, rtol=1e-5)

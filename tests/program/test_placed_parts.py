@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+import tapegrad.numpy as tnp
 from tapegrad.program.passes.placed_parts import with_joined_parts
 from tapegrad.program.passes.placed_ranges import with_placed_ranges
 from tests.program.recorded_graphs import assert_same_results, count, recorded
@@ -109,3 +110,23 @@ def test_a_recurrence_over_time_adds_no_arrays_of_zeros() -> None:
     np.testing.assert_allclose(gradient.numpy(), plain.numpy(), rtol=1e-10)
     np.testing.assert_allclose(float(loss), float(plain_loss), rtol=1e-12)
     assert count(step.program(tf.constant(x)).graph, "unslice") == 0
+
+
+def test_zeros_in_a_gap_may_be_filled_next_to_a_value_that_no_other_step_reads() -> None:
+    """The fill call names a value of which loops keep nothing else."""
+    weights = np.cos(np.arange(15.0)).reshape(3, 5)
+
+    @tf.function(wait=True)
+    def gradient(b: Any, c: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(b)
+            rows = tnp.stack([c * b[0]] * 5, axis=1)
+            loss = tf.reduce_sum(rows * weights) + tf.reduce_sum(tnp.gradient(b) * weights[0])
+        return tape.gradient(loss, b)
+
+    b, c = np.arange(5.0) ** 2, np.array([0.3, 1.0, -2.0])
+    slopes = np.array([np.gradient(row) for row in np.eye(5)]) @ weights[0]
+    slopes[0] += c @ weights.sum(axis=1)
+    for _ in range(2):
+        found = gradient(tf.constant(b), tf.constant(c))
+        np.testing.assert_allclose(found.numpy(), slopes, rtol=1e-12)

@@ -458,3 +458,13 @@ def test_recording_does_not_grow_with_the_rounds() -> None:
         compiled(x)
         counts.add(len(compiled.program(x).recorded.calls))
     assert len(counts) == 1
+
+
+def test_loops_of_few_calls_are_unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is the calls of all rounds together."""
+    monkeypatch.setattr(counted, "LEAST_CALLS", 100)
+    run = tf.function(lambda x: tf.foldl(lambda state, entry: tf.sin(state) + entry, x))
+    long, short = tf.zeros([60]), tf.zeros([30])
+    assert float(run(long)) == float(run(short)) == 0.0
+    assert "counted_loop" in str(run.program(long).recorded)
+    assert "counted_loop" not in str(run.program(short).recorded)

@@ -243,3 +243,22 @@ def test_second_derivatives_of_a_riccati_equation():
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize(("below", "above", "size"), [(1, 1, 1), (2, 0, 1), (0, 3, 2), (2, 1, 2)])
+def test_bands_beyond_the_corners_have_no_entries(below, above, size):
+    bands = np.random.default_rng(3).normal(size=(below + 1 + above, size)) + 2.0
+    b = np.arange(1.0, size + 1)
+    full = np.zeros((size, size))
+    for i in range(size):
+        for j in range(max(i - below, 0), min(i + above + 1, size)):
+            full[i, j] = bands[above + i - j, j]
+    found = linalg.solve_banded((below, above), bands, b)
+    np.testing.assert_allclose(found.numpy(), np.linalg.solve(full, b), rtol=1e-12)
+
+
+def test_a_tridiagonal_matrix_of_one_element_is_its_eigenvalue():
+    values, vectors = linalg.eigh_tridiagonal(tf.constant([2.5]), tf.constant(np.zeros(0, "f4")))
+    assert values.tolist() == [2.5]
+    assert abs(vectors.numpy()).tolist() == [[1.0]]
+    assert linalg.eigvalsh_tridiagonal([1.5], []).tolist() == [1.5]

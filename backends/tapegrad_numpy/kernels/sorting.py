@@ -32,7 +32,7 @@ def top_k(x: Array, *, k: int) -> tuple[Array, Array]:
     count = x.shape[-1]
     if k == 1 and x.dtype.kind in "biu":
         index = np.argmax(x, axis=-1, keepdims=True)
-    elif 8 * k < count:
+    elif 0 < 8 * k < count:
         index = _largest(x.reshape(-1, count), k).reshape(*x.shape[:-1], k)
     else:
         index = argsort(x, axis=-1, descending=True, stable=True)[..., :k]

@@ -148,6 +148,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         x, axis = ravel(x), 0
     axis = normalize_axis(axis, len(x.shape), "repeat")
     counts = read_on_host(repeats, "repeat()")
+    counts = counts if counts.size else counts.astype(np.intp)
     length = x.shape[axis]
     if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
         raise ArgumentError(f"repeat needs integer repeats of 0 or more. Got {counts.tolist()}.")

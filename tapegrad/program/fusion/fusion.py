@@ -334,10 +334,11 @@ class _Plan:
                 step = Body(self, members, needed, form).fused(made)
                 if not step.reads:
                     if step.loop.axes:  # a reduction of constants that no pass has folded
-                        found.extend(reversed(calls))
-                        needed.update(value.number for call in calls for value in call.reads)
+                        calls.reverse()
                     else:
-                        found.extend(self._filled(step))
+                        calls = self._filled(step)
+                    found.extend(calls)
+                    needed.update(value.number for call in calls for value in call.reads)
                     continue
                 step = replace(step, loop=different.first_of(step.loop))
             found.append(step)

@@ -148,9 +148,10 @@ def eigh_tridiagonal(d: Any, e: Any, eigvals_only: bool = False) -> Any:
             "eigh_tridiagonal needs a diagonal d and an off-diagonal e with one entry less. "
             f"Got shapes {d.shape} and {e.shape}."
         )
-    size = d.shape[0]
-    beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
-    x = matrix_diag(d) + beside + adjoint_of(beside)
+    size, x = d.shape[0], matrix_diag(d)
+    if size > 1:
+        beside = matrix_diag(e, k=-1, num_rows=size, num_cols=size)
+        x = x + beside + adjoint_of(beside)
     return eigen.eigvalsh(x) if eigvals_only else eigen.eigh(x)
 
 

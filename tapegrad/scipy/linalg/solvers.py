@@ -311,6 +311,9 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
             f"solve_banded needs {below} + 1 + {above} diagonals as rows. Got shape {ab.shape}."
         )
     size = ab.shape[1]
+    if size and max(below, above) >= size:  # diagonals beyond the corners have no entries
+        ab = ab[max(above - size + 1, 0) : above + min(below, size - 1) + 1]
+        below, above = min(below, size - 1), min(above, size - 1)
     bands = ab if below or above else reshape_p(ab, shape=(size,))
     full = matrix_diag(bands, k=(-below, above), num_rows=size, num_cols=size)
     return solving.solve(full, b)

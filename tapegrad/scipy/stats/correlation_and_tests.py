@@ -179,7 +179,7 @@ def _pvalue(dist: Any, y: Any, alternative: str, name: str) -> Any:
 def rankdata(
     a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
 ) -> Any:
-    """Return the ranks, starting at 1; they have no gradient.
+    """Return the ranks in float64, starting at 1; they have no gradient.
 
     The methods for ties are "average", "min", "max", "dense" and "ordinal". Without an axis all
     values are ranked together. A NaN makes all ranks NaN unless `nan_policy` is "omit".
@@ -188,7 +188,8 @@ def rankdata(
     [1.0, 2.5, 4.0, 2.5]
     """
     check_choice("nan_policy of rankdata", nan_policy, ("propagate", "omit"))
-    x = stop_gradient(operand(a))
+    # Half and single precision cannot hold all ranks of long rows.
+    x = cast(stop_gradient(operand(a)), "float64")
     if axis is None:
         x, axis = reshape_p(x, shape=(-1,)), 0
     rows = moveaxis(x, axis, -1)
