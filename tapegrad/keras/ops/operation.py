@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,22 @@ _FIRST = (
     *("condition", "x", "x1", "x2", "xs", "x_min", "x_max", "newshape", "repeats"),
     *("sorted_sequence", "values"),
 )
-_WITH_NAMES_OF_AXES = ("rearrange",)  # an axis may be called x
+_FIRST_OF = {
+    "einsum": ("subscripts",),
+    "map": (),
+    "rearrange": (),  # an axis may be called x
+    "rot90": ("array",),
+    "scan": (),
+    "scatter": ("indices", "values", "shape"),
+    "stop_gradient": ("variable",),
+    "unravel_index": ("indices", "shape"),
+    "vectorized_map": ("function", "elements"),
+    **dict.fromkeys(
+        "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor left_shift "
+        "right_shift".split(),
+        ("x", "y"),
+    ),
+}
 _WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
 _WIDE["int64"] = "int64 uint32 uint64"
 
@@ -33,7 +49,7 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     <dtype: 'float32'>
     """
 
-    first = () if name in _WITH_NAMES_OF_AXES else _FIRST
+    first = _FIRST_OF.get(name, _FIRST)
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -53,6 +69,7 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def _later(args: Any, options: dict[str, Any]) -> Any:
         if name == "shape":
             return args[0].shape
+        args, options = _in_order(function, args, options)
         if _holds_symbolic([*options.values()]):
             raise ArgumentError(
                 f"keras.ops.{name} takes symbolic tensors as positional arguments. "
@@ -65,6 +82,23 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _DTYPES = (str, DType, np.dtype, type)
+
+
+def _in_order(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with symbolic tensors that were given by name in their places."""
+    named = [name for name, value in options.items() if _holds_symbolic(value)]
+    try:
+        bound = signature(function).bind(*args, **options)
+    except (TypeError, ValueError):  # the call itself explains the error
+        return args, options
+    bound.apply_defaults()
+    places = [name for name, _ in zip(bound.arguments, bound.args)]
+    if not named or not {*named} <= {*places}:
+        return args, options
+    end = max(len(args), *(places.index(name) + 1 for name in named))
+    return bound.args[:end], {k: v for k, v in options.items() if k not in places[:end]}
 
 
 def _holds_symbolic(value: Any) -> bool:
