@@ -251,7 +251,10 @@ KERAS_PARAMETERS = {
     "pad": (lambda: ops.pad(A, 1, "constant", 7.0), np.pad(A, 1, constant_values=7.0)),
     "pad, reflect": (lambda: ops.pad(x=A, pad_width=1, mode="reflect"), np.pad(A, 1, "reflect")),
     "rot90": (lambda: ops.rot90(array=A, k=1), np.rot90(A)),
-    "scan": (lambda: ops.scan(lambda c, x: (c + x, c), init=A[0, 0] * 0, xs=A[0])[1], np.cumsum([0, *A[0, :-1]])),
+    "scan": (
+        lambda: ops.scan(lambda c, x: (c + x, c), init=A[0, 0] * 0, xs=A[0])[1],
+        np.cumsum([0, *A[0, :-1]]),
+    ),
     "scatter": (lambda: ops.scatter(indices=[[2]], values=[1.0], shape=(3,)), [0, 0, 1]),
     "scatter_update, add": (
         lambda: ops.scatter_update(inputs=[1.0, 2.0], indices=[[0], [0]], updates=[3.0, 4.0],

@@ -31,11 +31,8 @@ _FIRST_OF = {
     "stop_gradient": ("variable",),
     "unravel_index": ("indices", "shape"),
     "vectorized_map": ("function", "elements"),
-    **dict.fromkeys(
-        "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor left_shift "
-        "right_shift".split(),
-        ("x", "y"),
-    ),
+    **{f"bitwise_{name}": ("x", "y") for name in ("and", "left_shift", "or", "right_shift", "xor")},
+    **{f"{name}_shift": ("x", "y") for name in ("left", "right")},
 }
 _WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
 _WIDE["int64"] = "int64 uint32 uint64"
