@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from tapegrad.first_version import place_of
+
 _RAGGED = "Recorded functions take ragged tensors without a signature."
 _SPARSE = "Recorded functions take sparse tensors without a signature."
 _SAVING = (
@@ -58,6 +60,7 @@ ABSENT = {
     "load_op_library": "Functions in C and CUDA are added with tapegrad.extend.",
     "mlir": "`explain()` of a tapegrad.function says what was compiled.",
     "placeholder": _SESSIONS,
+    "python": "It is internal to TensorFlow; use the public names.",
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
@@ -229,8 +232,8 @@ def why_absent(path: str) -> str:
     >>> why_absent("no_gradient")
     'Use tapegrad.stop_gradient.'
     """
-    found = ABSENT.get(path)
-    return found or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
+    found = ABSENT.get(path) or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
+    return found or place_of(path)
 
 
 def absence(place: str, name: str) -> AttributeError:

@@ -22,6 +22,7 @@ __all__ = [
     "AutoShardPolicy",
     "Counter",
     "CsvDataset",
+    "RandomDataset",
     "assert_cardinality",
     "bucket_by_sequence_length",
     "cardinality",
@@ -35,6 +36,7 @@ __all__ = [
     "load",
     "make_csv_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "save",
     "scan",
@@ -194,6 +196,28 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
     [0, 1]
     """
     return lambda dataset: dataset.take_while(predicate)
+
+
+def rejection_resample(
+    class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: Any = None
+) -> Transformation:
+    """Return a function for `apply` that calls `Dataset.rejection_resample`.
+
+    >>> resample = rejection_resample(lambda n: n % 2, [0.0, 1.0], [0.5, 0.5])
+    >>> [int(n) for _, n in Dataset.range(6).apply(resample)]
+    [1, 3, 5]
+    """
+    return lambda dataset: dataset.rejection_resample(class_func, target_dist, initial_dist, seed)
+
+
+def RandomDataset(seed: int | None = None) -> Dataset:  # noqa: N802  # TensorFlow's name
+    """Return `Dataset.random(seed)`.
+
+    >>> len([*RandomDataset(4).take(3)])
+    3
+    """
+    random: Dataset = Dataset.random(seed)
+    return random
 
 
 def unbatch() -> Transformation:

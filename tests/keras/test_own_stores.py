@@ -84,7 +84,7 @@ def test_a_store_of_another_layer_is_refused() -> None:
     dense = layers.Dense(2, name="last")
     dense.build((None, 3))
 
-    with pytest.raises(ShapeError, match="'last' has 2 weights of its own. The file has 1: 0"):
+    with pytest.raises(ShapeError, match=r"'last' has 2 weights of its own. The file has 1: 0"):
         dense.load_own_variables({"0": np.zeros((3, 2))})
 
 

@@ -260,7 +260,8 @@ class TerminateOnNaN(Callback):
 
     The loss is read from the device every `every` batches. To find the layer, the callback keeps
     the weights from before the last two batches, and computes the batch again, layer by layer, if
-    its loss is not finite. `locate=False` saves that memory.
+    its loss is not finite. `locate=False` saves that memory. With `raise_error`, training ends with
+    a RuntimeError.
 
     >>> from tapegrad.keras.layers import Dense
     >>> from tapegrad.keras.models import Sequential
@@ -274,10 +275,11 @@ not finite.
     'input'
     """
 
-    def __init__(self, every: int = 1, locate: bool = True) -> None:
+    def __init__(self, every: int = 1, locate: bool = True, raise_error: bool = False) -> None:
         super().__init__()
         if every < 1:
             raise ArgumentError(f"every must be a number of batches of at least 1. Got {every!r}.")
+        self.raise_error = raise_error
         self.every, self.locate = every, locate
         self.origin: Origin | None = None
         self._kept: deque[tuple[Kept, Any]] = deque(maxlen=2)
@@ -303,7 +305,10 @@ not finite.
             self.model.stop_training = True
             self.origin = self._found()
             more = "" if self.origin is None else f" {self.origin.sentence}"
-            say(f"Batch {batch}: the loss is {float(loss)}, training stops.{more}")
+            said = f"Batch {batch}: the loss is {float(loss)}, training stops.{more}"
+            if self.raise_error:
+                raise RuntimeError(said)
+            say(said)
 
     def on_train_end(self, logs: Any = None) -> None:
         self._kept.clear()

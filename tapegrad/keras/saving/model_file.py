@@ -61,6 +61,7 @@ def save_model(
     overwrite: bool = True,
     include_optimizer: bool = True,
     save_format: str | None = None,
+    zipped: bool | None = None,
 ) -> None:
     """Write a model, its compile arguments and the state of its optimizer to a file.
 
@@ -76,6 +77,8 @@ def save_model(
     'small'
     """
     path = Path(filepath)
+    if zipped is False:
+        raise ArgumentError("A model file is one archive. Got zipped=False.")
     if save_format is not None:
         check_choice("save_format", save_format, ("keras", "h5", "tf"))
     if save_format == "tf":
