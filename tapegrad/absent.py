@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from tapegrad.first_version import place_of
 
 _RAGGED = "Recorded functions take ragged tensors without a signature."
-_SPARSE = "Recorded functions take sparse tensors without a signature."
 _SAVING = (
     "Use keras.Model.save and keras.models.load_model for models, and tapegrad.train.Checkpoint "
     "for variables."
@@ -139,7 +138,6 @@ RULES = {
     "io.write_graph": _GRAPH_FILES,
     "version.GRAPH_DEF_*": _GRAPH_FILES,
     "io.*code_proto": "Use the package protobuf on the host.",
-    "io.*_sparse": _SPARSE,
     "io.gfile.get_registered_schemes": "Files are local ones.",
     "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",

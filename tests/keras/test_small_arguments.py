@@ -70,3 +70,11 @@ def test_l2_normalize_takes_the_older_name_of_the_axis() -> None:
     x = tf.constant([[3.0, 4.0], [6.0, 8.0]])
 
     np.testing.assert_allclose(tf.math.l2_normalize(x, dim=1), [[0.6, 0.8]] * 2, rtol=1e-6)
+
+
+def test_losses_have_the_options_of_their_function() -> None:
+    loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1)
+
+    assert (loss.from_logits, loss.label_smoothing, loss.axis) == (True, 0.1, -1)
+    with pytest.raises(AttributeError, match="no attribute 'gamma'"):
+        loss.gamma  # noqa: B018

@@ -14,6 +14,7 @@ from tapegrad.keras.callbacks.logs import say
 from tapegrad.keras.callbacks.monitored import Monitored, Watch
 from tapegrad.keras.callbacks.not_finite import Kept, Origin, find_origin, kept_of, set_back
 
+
 class _Patient(Monitored):
     """Base class of callbacks that wait for a metric to improve; checkpoints save their state."""
 
