@@ -17,8 +17,9 @@ _MOST = np.iinfo(np.int64).max
 class Resampling:
     """Random numbers as a dataset, and resampling by rejection."""
 
-    @staticmethod
+    @classmethod
     def random(
+        cls,
         seed: int | None = None,
         rerandomize_each_iteration: bool | None = None,
         name: str | None = None,
@@ -30,15 +31,14 @@ class Resampling:
         >>> numbers == [int(n) for n in Dataset.random(seed=4).take(2)]
         True
         """
-        from tapegrad.data.dataset import Dataset  # its base class is in this module
-
+        dataset: Any = cls
         if rerandomize_each_iteration:
             raise ArgumentError(
                 "Each pass over Dataset.random has the same numbers. "
                 "Got rerandomize_each_iteration=True."
             )
         start = _seed(seed)
-        return Dataset.counter().map(lambda n: _draw(start, n).integers(_MOST, dtype=np.int64))
+        return dataset.counter().map(lambda n: _draw(start, n).integers(_MOST, dtype=np.int64))
 
     def rejection_resample(
         self,

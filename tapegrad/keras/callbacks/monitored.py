@@ -83,7 +83,7 @@ class Monitored(Callback):
     >>> class Watching(Monitored):
     ...     def __init__(self) -> None:
     ...         super().__init__()
-    ...         self._watch = Watch("accuracy")
+    ...         self._watch = Watch("accuracy", "max")
     >>> Watching().monitor_op(2.0, 1.0), Watching().get_monitor_value({"accuracy": 0.5})
     (True, 0.5)
     """
