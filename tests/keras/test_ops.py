@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -286,6 +288,30 @@ def test_functions_take_the_parameters_of_keras(name):
 
 def test_counts_of_integers_have_32_bits():
     assert ops.dtype(ops.bincount(COUNTS)) == ops.dtype(ops.bincount(COUNTS[0])) == "int32"
+
+
+@pytest.mark.parametrize("name", ["empty", "eye", "identity", "ones", "tri", "zeros"])
+def test_numbers_are_created_in_the_dtype_of_keras(name):
+    create, size = getattr(ops, name), 1000 if name in ("eye", "identity", "tri") else (1000, 1000)
+    create(size)  # imports what it needs
+    tracemalloc.start()
+    try:
+        x = create(size)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert x.dtype == "float32"
+    assert most < 2.5 * 4 * 1000 * 1000  # with one copy, and not in 64 bits first
+    assert create(size, dtype="int32").dtype == "int32"
+    assert create(size, dtype=None).dtype == "float32"
+
+
+def test_no_dtype_is_the_dtype_of_keras():
+    assert ops.linspace(0.0, 1.0, 3, dtype=None).dtype == "float32"
+    assert ops.arange(3, dtype=None).dtype == "int32"
+    assert ops.full((2,), 1.5, dtype=None).dtype == "float32"
+    assert ops.eye(2, 3, 0, "int32").dtype == "int32"
 
 
 def test_values_for_a_padding_that_takes_none_are_refused():

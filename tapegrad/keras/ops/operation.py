@@ -34,6 +34,8 @@ _FIRST_OF = {
     **{f"bitwise_{name}": ("x", "y") for name in ("and", "left_shift", "or", "right_shift", "xor")},
     **{f"{name}_shift": ("x", "y") for name in ("left", "right")},
 }
+_FILLED = {"empty": 1, "eye": 3, "identity": 1, "ones": 1, "tri": 3, "zeros": 1}
+"""Functions that create numbers of Keras' floatx unless a dtype is given, and its position."""
 _WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
 _WIDE["int64"] = "int64 uint32 uint64"
 
@@ -46,7 +48,7 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     <dtype: 'float32'>
     """
 
-    first = _FIRST_OF.get(name, _FIRST)
+    first, place = _FIRST_OF.get(name, _FIRST), _FILLED.get(name)
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -57,10 +59,12 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 return _later(args, options)
         if options and _holds_symbolic([*options.values()]):
             return _later(args, options)
+        if place and len(args) <= place and options.get("dtype") is None:
+            options["dtype"] = floatx()
         result = function(*args, **options)
         if type(result) is Tensor and result.dtype.name not in _WIDE:
             return result
-        has_dtype = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
+        has_dtype = options.get("dtype") is not None or any(isinstance(x, _DTYPES) for x in args[1:])
         return result if has_dtype else _narrowed(result, args)
 
     def _later(args: Any, options: dict[str, Any]) -> Any:
