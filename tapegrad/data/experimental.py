@@ -13,6 +13,8 @@ from tapegrad.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARD
 from tapegrad.data.dataset import Dataset
 from tapegrad.data.options import AutoShardPolicy
 from tapegrad.data.readers import CsvDataset
+from tapegrad.data.sources import listed
+from tapegrad.data.structure import own_host
 from tapegrad.data.tables import make_csv_dataset
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "dense_to_ragged_batch",
     "dense_to_sparse_batch",
     "enumerate_dataset",
+    "from_list",
     "get_single_element",
     "group_by_window",
     "ignore_errors",
@@ -196,6 +199,15 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
     [0, 1]
     """
     return lambda dataset: dataset.take_while(predicate)
+
+
+def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
+    """Return a dataset of the elements of a list, whose shapes may differ.
+
+    >>> [x.numpy().tolist() for x in from_list([[1, 2], [3]])]
+    [[1, 2], [3]]
+    """
+    return Dataset(listed("from_list", [own_host(element, "from_list") for element in elements]))
 
 
 def rejection_resample(

@@ -64,7 +64,9 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(*args, **options)
         if type(result) is Tensor and result.dtype.name not in _WIDE:
             return result
-        has_dtype = options.get("dtype") is not None or any(isinstance(x, _DTYPES) for x in args[1:])
+        has_dtype = options.get("dtype") is not None or any(
+            isinstance(x, _DTYPES) for x in args[1:]
+        )
         return result if has_dtype else _narrowed(result, args)
 
     def _later(args: Any, options: dict[str, Any]) -> Any:
