@@ -21,12 +21,12 @@ class Counting(layers.Dense):  # type: ignore[misc]
 
     def save_own_variables(self, store: MutableMapping[str, Any]) -> None:
         super().save_own_variables(store)
-        store["calls"] = self.calls
+        store["file"] = self.calls
         store["0"] = np.float16(store["0"])
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:
         own = dict(store)
-        self.calls = int(own.pop("calls"))
+        self.calls = int(own.pop("file"))
         super().load_own_variables(own)
 
 

@@ -18,6 +18,7 @@ from tapegrad.keras.layers.members import Members
 from tapegrad.keras.saving.layer_paths import layers_by_path
 
 _FOLDER = "own_variables"
+_PREFIX = "store."  # a layer may use names that are parameters of numpy.savez
 
 
 def store_parts(model: Any) -> dict[str, list[bytes]]:
@@ -27,7 +28,8 @@ def store_parts(model: Any) -> dict[str, list[bytes]]:
         store: dict[str, Any] = {}
         layer.save_own_variables(store)
         content = io.BytesIO()
-        np.savez(content, **{name: np.asarray(value) for name, value in store.items()})
+        arrays: dict[str, Any] = {_PREFIX + name: np.asarray(x) for name, x in store.items()}
+        np.savez(content, **arrays)
         found[_place(path)] = [content.getvalue()]
     return found
 
@@ -43,7 +45,7 @@ def load_stores(model: Any, archive: ZipFile) -> None:
             damage_explained(str(archive.filename), f"what layer {layer.name!r} stored"),
             np.load(io.BytesIO(content), allow_pickle=False) as file,
         ):
-            store = {name: file[name] for name in file.files}
+            store = {name.removeprefix(_PREFIX): file[name] for name in file.files}
         layer.load_own_variables(store)
 
 
