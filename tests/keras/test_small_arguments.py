@@ -78,3 +78,18 @@ def test_losses_have_the_options_of_their_function() -> None:
     assert (loss.from_logits, loss.label_smoothing, loss.axis) == (True, 0.1, -1)
     with pytest.raises(AttributeError, match="no attribute 'gamma'"):
         loss.gamma  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "sentence"),
+    [
+        (keras, "engine", "internal to Keras"),
+        (keras.layers, "DenseFeatures", "such as keras.layers.StringLookup"),
+        (keras.optimizers, "experimental", "Use the optimizers of keras.optimizers"),
+        (keras.utils, "np_utils", "Use keras.utils.to_categorical"),
+        (tf.experimental, "dtensor", "one process per GPU"),
+    ],
+)
+def test_names_of_earlier_versions_get_a_sentence(module: Any, name: str, sentence: str) -> None:
+    with pytest.raises(AttributeError, match=sentence):
+        getattr(module, name)
