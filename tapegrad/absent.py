@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from tapegrad.first_version import place_of
+
 _RAGGED = "Recorded functions take ragged tensors without a signature."
-_SPARSE = "Recorded functions take sparse tensors without a signature."
 _SAVING = (
     "Use keras.Model.save and keras.models.load_model for models, and tapegrad.train.Checkpoint "
     "for variables."
@@ -58,6 +59,7 @@ ABSENT = {
     "load_op_library": "Functions in C and CUDA are added with tapegrad.extend.",
     "mlir": "`explain()` of a tapegrad.function says what was compiled.",
     "placeholder": _SESSIONS,
+    "python": "It is internal to TensorFlow; use the public names.",
     "raw_ops": "Use the functions of tapegrad, tapegrad.math and tapegrad.nn.",
     "string_to_hash_bucket": "Use tapegrad.strings.to_hash_bucket_fast.",
     "strings.unicode_script": "Use Python's unicodedata on the host.",
@@ -110,6 +112,9 @@ RULES = {
     "data.experimental.*Options": "The number of threads follows the processor.",
     "data.experimental.service*": _SERVICE,
     "data.experimental.*": _METHOD,
+    "compiler": "tapegrad.function compiles functions.",
+    "experimental.dtensor": _PROCESSES,
+    "experimental.tensorrt": "tapegrad.function compiles functions.",
     "debugging.experimental": "Use tapegrad.debugging.check_numerics.",
     "debugging.*traceback*": "Tracebacks are always complete.",
     "debugging.*log_device_placement": "Tensors have an attribute `device`.",
@@ -136,7 +141,6 @@ RULES = {
     "io.write_graph": _GRAPH_FILES,
     "version.GRAPH_DEF_*": _GRAPH_FILES,
     "io.*code_proto": "Use the package protobuf on the host.",
-    "io.*_sparse": _SPARSE,
     "io.gfile.get_registered_schemes": "Files are local ones.",
     "make_tensor_proto": "Use tapegrad.io.serialize_tensor.",
     "math.sobol_sample": "Use scipy.stats.qmc on the host.",
@@ -229,8 +233,8 @@ def why_absent(path: str) -> str:
     >>> why_absent("no_gradient")
     'Use tapegrad.stop_gradient.'
     """
-    found = ABSENT.get(path)
-    return found or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
+    found = ABSENT.get(path) or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
+    return found or place_of(path)
 
 
 def absence(place: str, name: str) -> AttributeError:

@@ -20,6 +20,7 @@ from tapegrad.data.mapping import Filter, Interleave, Map
 from tapegrad.data.mixing import Choose, sampled
 from tapegrad.data.options import Options
 from tapegrad.data.plan import Plan, plan_and_inputs
+from tapegrad.data.resampling import Resampling
 from tapegrad.data.selection import Concatenate, Part, Repeat, Zip
 from tapegrad.data.shuffling import Shuffle
 from tapegrad.data.structure import mapped, own_host
@@ -31,7 +32,7 @@ _CYCLE = 4
 """How many datasets `interleave` reads at once; fixed, so that the order is reproducible."""
 
 
-class Dataset(Grouping):
+class Dataset(Grouping, Resampling):
     """A sequence of elements that can be read repeatedly, with methods that transform it.
 
     Elements are tensors in tuples and dictionaries. Steps work on the host; the elements of the

@@ -13,6 +13,8 @@ from tapegrad.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARD
 from tapegrad.data.dataset import Dataset
 from tapegrad.data.options import AutoShardPolicy
 from tapegrad.data.readers import CsvDataset
+from tapegrad.data.sources import listed
+from tapegrad.data.structure import own_host
 from tapegrad.data.tables import make_csv_dataset
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "AutoShardPolicy",
     "Counter",
     "CsvDataset",
+    "RandomDataset",
     "assert_cardinality",
     "bucket_by_sequence_length",
     "cardinality",
@@ -29,12 +32,14 @@ __all__ = [
     "dense_to_ragged_batch",
     "dense_to_sparse_batch",
     "enumerate_dataset",
+    "from_list",
     "get_single_element",
     "group_by_window",
     "ignore_errors",
     "load",
     "make_csv_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "save",
     "scan",
@@ -194,6 +199,37 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
     [0, 1]
     """
     return lambda dataset: dataset.take_while(predicate)
+
+
+def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
+    """Return a dataset of the elements of a list, whose shapes may differ.
+
+    >>> [x.numpy().tolist() for x in from_list([[1, 2], [3]])]
+    [[1, 2], [3]]
+    """
+    return Dataset(listed("from_list", [own_host(element, "from_list") for element in elements]))
+
+
+def rejection_resample(
+    class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: Any = None
+) -> Transformation:
+    """Return a function for `apply` that calls `Dataset.rejection_resample`.
+
+    >>> resample = rejection_resample(lambda n: n % 2, [0.0, 1.0], [0.5, 0.5])
+    >>> [int(n) for _, n in Dataset.range(6).apply(resample)]
+    [1, 3, 5]
+    """
+    return lambda dataset: dataset.rejection_resample(class_func, target_dist, initial_dist, seed)
+
+
+def RandomDataset(seed: int | None = None) -> Dataset:  # noqa: N802  # TensorFlow's name
+    """Return `Dataset.random(seed)`.
+
+    >>> len([*RandomDataset(4).take(3)])
+    3
+    """
+    random: Dataset = Dataset.random(seed)
+    return random
 
 
 def unbatch() -> Transformation:

@@ -31,6 +31,11 @@ from tapegrad.io.parsing import (
 )
 from tapegrad.io.records import TFRecordOptions, TFRecordWriter
 from tapegrad.io.sequences import parse_sequence_example, parse_single_sequence_example
+from tapegrad.io.sparse_messages import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from tapegrad.io.tensor_messages import parse_tensor, serialize_tensor
 from tapegrad.io.unpacking import decode_compressed, decode_json_example
 
@@ -52,6 +57,7 @@ __all__ = [
     "decode_json_example",
     "decode_png",
     "decode_raw",
+    "deserialize_many_sparse",
     "encode_base64",
     "encode_jpeg",
     "encode_png",
@@ -66,6 +72,8 @@ __all__ = [
     "parse_single_sequence_example",
     "parse_tensor",
     "read_file",
+    "serialize_many_sparse",
+    "serialize_sparse",
     "serialize_tensor",
     "write_file",
 ]

@@ -115,8 +115,22 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> An
     return string_tensor(png_file(_pixels(image, "encode_png", (1, 2, 3, 4)), compression))
 
 
-def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None) -> Any:
+def encode_jpeg(
+    image: Any,
+    format: str = "",
+    quality: int = 95,
+    progressive: bool = False,
+    optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+    density_unit: str = "in",
+    x_density: int = 300,
+    y_density: int = 300,
+    xmp_metadata: Any = b"",
+    name: str | None = None,
+) -> Any:
     """Return uint8 pixels of shape (height, width, channels) as a JPEG file; Pillow is needed.
+
+    The densities are in pixels per inch, or per centimetre with `density_unit="cm"`.
 
     >>> encode_jpeg(np.zeros((8, 8, 3), np.uint8)).numpy()[:2]  # doctest: +SKIP
     b'\\xff\\xd8'
@@ -124,7 +138,19 @@ def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | Non
     pixels = _pixels(image, "encode_jpeg", (1, 3))
     file = io.BytesIO()
     shown = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
-    _pillow("encode_jpeg").fromarray(shown).save(file, "JPEG", quality=int(quality))
+    check_choice("density_unit", density_unit, ("in", "cm"))
+    scale = 2.54 if density_unit == "cm" else 1
+    metadata = {"xmp": bytes_of(xmp_metadata)} if xmp_metadata else {}
+    _pillow("encode_jpeg").fromarray(shown).save(
+        file,
+        "JPEG",
+        quality=int(quality),
+        progressive=progressive,
+        optimize=optimize_size,
+        subsampling=2 if chroma_downsampling else 0,
+        dpi=(round(x_density * scale), round(y_density * scale)),
+        **metadata,
+    )
     return string_tensor(file.getvalue())
 
 

@@ -80,8 +80,8 @@ def reset_names(used: Counter[str]) -> None:
     _used.update(used)
 
 
-def clear_session() -> None:
-    """Reset the automatic names.
+def clear_session(free_memory: bool = True) -> None:
+    """Reset the automatic names. Python frees memory by itself, whatever `free_memory` says.
 
     >>> clear_session()
     >>> automatic_name("Dense")

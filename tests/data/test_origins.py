@@ -341,3 +341,14 @@ def test_a_generator_and_a_function_may_use_an_array_again(has_signature):
     assert next(iter(dataset.batch(4))).numpy().tolist() == expected
     assert sorted(x.numpy().tolist() for x in dataset.shuffle(4, seed=1)) == expected
     assert next(iter(dataset.map(filled).batch(4))).numpy().tolist() == expected
+
+
+def test_a_list_of_elements_of_any_shape():
+    rows = tf.data.experimental.from_list([{"n": [1, 2], "s": "a"}, {"n": [3], "s": "bc"}])
+
+    assert [(x["n"].numpy().tolist(), x["s"].numpy()) for x in rows] == [
+        ([1, 2], b"a"),
+        ([3], b"bc"),
+    ]
+    assert len(rows) == 2
+    assert rows.element_spec["s"].dtype == tf.string

@@ -242,7 +242,11 @@ def test_a_training_that_is_killed_as_it_saves_ends_bit_for_bit(
 def backup_of(folder: Path, **options: Any) -> BackupAndRestore:
     """A backup of another training in the folder, and a callback that finds it."""
     make_model(**options).fit(
-        X, Y, batch_size=SIZE, verbose=0, callbacks=[BackupAndRestore(folder, 3, False)]
+        X,
+        Y,
+        batch_size=SIZE,
+        verbose=0,
+        callbacks=[BackupAndRestore(folder, 3, delete_checkpoint=False)],
     )
     return BackupAndRestore(folder, 3)
 

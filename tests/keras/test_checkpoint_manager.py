@@ -349,3 +349,21 @@ def test_a_training_run_that_is_killed_and_started_again_ends_with_the_same_weig
     assert kills == 3
     assert weights == expected
     assert len(expected) == 12 * 8 + 1
+
+
+def test_an_interval_counts_the_steps_since_the_last_checkpoint(tmp_path):
+    steps = tf.Variable(0)
+    manager = CheckpointManager(
+        Checkpoint(steps=steps), tmp_path, step_counter=steps, checkpoint_interval=3
+    )
+    saved = []
+    for step in range(8):
+        steps.assign(step)
+        saved.append(manager.save() is not None)
+
+    assert saved == [True, False, False, True, False, False, True, False]
+    assert manager.save(check_interval=False) is not None
+    with pytest.raises(ArgumentError, match="checkpoint_interval needs a step_counter"):
+        CheckpointManager(Checkpoint(), tmp_path, checkpoint_interval=3)
+    with pytest.raises(ArgumentError, match="max_to_keep=None to keep all"):
+        CheckpointManager(Checkpoint(), tmp_path, keep_checkpoint_every_n_hours=1.0)

@@ -8,6 +8,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad import keras
+from tapegrad.errors import ArgumentError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 3)).astype("float32")
@@ -200,3 +201,51 @@ def test_a_model_is_copied_in_the_middle_of_fit(twin_of):
         twin.fit(X, Y, verbose=0)
         assert not np.array_equal(twin.get_weights()[0], weights[0])
     assert_same(model.get_weights(), after)
+
+
+def small_model():
+    x = keras.Input((3,))
+    inner = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(4, name="deep")])
+    return keras.Model(x, keras.layers.Dense(1, name="last")(inner(keras.layers.Dense(4)(x))))
+
+
+def test_clones_begin_at_given_tensors():
+    start = keras.Input((3,), name="other")
+    clone = keras.models.clone_model(small_model(), start)
+
+    assert clone.inputs[0] is start
+    assert clone.output_shape == (None, 1)
+    sequential = keras.Sequential([keras.layers.Dense(2)])
+    assert keras.models.clone_model(sequential, [start]).input_shape == (None, 3)
+    with pytest.raises(ArgumentError, match="1 symbolic tensors, one for each input"):
+        keras.models.clone_model(small_model(), [start, start])
+
+
+def test_call_functions_add_layers_to_a_clone():
+    model = small_model()
+
+    def call(layer, *args, **kwargs):
+        found = layer(*args, **kwargs)
+        is_dense = isinstance(layer, keras.layers.Dense)
+        return keras.layers.Dropout(0.5)(found) if is_dense else found
+
+    clone = keras.models.clone_model(model, clone_function=lambda layer: layer, call_function=call)
+
+    assert [type(layer).__name__ for layer in clone.layers].count("Dropout") == 2
+    assert clone.layers[-2] is model.layers[-1]
+    with pytest.raises(ArgumentError, match="call_function needs a functional model"):
+        keras.models.clone_model(keras.Sequential([]), call_function=call)
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_clone_functions_reach_layers_in_models_if_recursive(recursive):
+    seen = []
+
+    def clone(layer):
+        seen.append(layer.name)
+        return type(layer).from_config(layer.get_config())
+
+    keras.models.clone_model(small_model(), clone_function=clone, recursive=recursive)
+
+    assert ("deep" in seen) is recursive
+    assert "last" in seen

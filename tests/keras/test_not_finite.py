@@ -219,3 +219,10 @@ def test_a_training_that_stays_finite_is_not_changed() -> None:
 
     for one, other in zip(weights([]), weights([TerminateOnNaN()])):
         np.testing.assert_array_equal(one, other)
+
+
+def test_the_callback_raises_if_it_is_told_to() -> None:
+    model = Sequential([Input((3,)), last()])
+
+    with pytest.raises(RuntimeError, match="Batch 0: the loss is nan"):
+        trained(model, np.full_like(X, np.nan), callback={"raise_error": True})

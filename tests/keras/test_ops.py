@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -196,15 +198,127 @@ def test_shapes_of_tensors_without_values_are_known():
     assert ops.shape(keras.Input((4, 3))) == (None, 4, 3)
 
 
-def test_tensors_without_values_are_refused_by_name():
-    x = keras.Input((5, 2, 4))
+def test_tensors_without_values_are_taken_by_name():
+    x, weights = keras.Input((5, 2, 4)), keras.Input((5, 2))
+    outputs = [
+        ops.dot_product_attention(query=x, key=x, value=2 * x),
+        ops.average(ops.sum(x, axis=-1), weights=weights, axis=1),
+        ops.multiply(x1=x, x2=x),
+        ops.binary_crossentropy(output=ops.sigmoid(x), target=ops.relu(x)),
+    ]
+    model = keras.Model([x, weights], outputs)
+    values = RNG.uniform(0.1, 0.9, (3, 5, 2, 4)).astype(np.float32)
+    counts = RNG.uniform(0.5, 1.0, (3, 5, 2)).astype(np.float32)
 
-    with pytest.raises(
-        ArgumentError, match=r"dot_product_attention .* symbolic tensors as positional.* value by"
-    ):
-        ops.dot_product_attention(x, x, value=x)
-    with pytest.raises(ArgumentError, match=r"average takes .* Got weights by name"):
-        ops.average(A, weights=x)
+    attended, averaged, squares, losses = outputs_of(model, [values, counts])
+
+    scores = np.einsum("bqhd,bkhd->bhqk", values, values) / 2
+    shares = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(
+        attended, np.einsum("bhqk,bkhd->bqhd", shares, 2 * values), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        averaged, np.average(values.sum(-1), weights=counts, axis=1), rtol=1e-5
+    )
+    np.testing.assert_allclose(squares, values**2, rtol=1e-6)
+    chances = 1 / (1 + np.exp(-values))
+    np.testing.assert_allclose(
+        losses, -values * np.log(chances) - (1 - values) * np.log(1 - chances), rtol=1e-5
+    )
+
+
+def test_tensors_without_values_are_refused_where_a_name_has_no_place():
+    with pytest.raises(ArgumentError, match=r"rearrange takes symbolic .* Got n by name"):
+        ops.rearrange(A, "b (n k) -> b n k", n=keras.Input((4,)))
+
+
+COUNTS = np.array([[1, 2, 2], [0, 0, 5]])
+
+# Functions whose parameters have other names or another order in NumPy and TensorFlow.
+KERAS_PARAMETERS = {
+    "bincount": (lambda: ops.bincount(COUNTS), [[0, 1, 2, 0, 0, 0], [2, 0, 0, 0, 0, 1]]),
+    "bincount, weights": (lambda: ops.bincount(COUNTS[0], weights=[0.5, 1.0, 2.0]), [0, 0.5, 3]),
+    "bitwise_and": (lambda: ops.bitwise_and(x=[6, 3], y=[3, 1]), [2, 1]),
+    "convert_to_tensor": (lambda: ops.convert_to_tensor(A, sparse=False, ragged=False), A),
+    "convert_to_tensor, ragged": (
+        lambda: ops.convert_to_tensor(tg.ragged.constant([[1, 2], [3]]), ragged=False),
+        [[1, 2], [3, 0]],
+    ),
+    "convert_to_tensor, sparse": (
+        lambda: ops.convert_to_tensor(tg.sparse.from_dense(COUNTS), sparse=False), COUNTS
+    ),
+    "einsum": (lambda: ops.einsum("ij->j", A), A.sum(0)),
+    "map": (lambda: ops.map(f=lambda x: 2 * x, xs=A), 2 * A),
+    "nan_to_num": (lambda: ops.nan_to_num([np.nan, np.inf, 1.0], 2.0, 3.0), [2, 3, 1]),
+    "pad": (lambda: ops.pad(A, 1, "constant", 7.0), np.pad(A, 1, constant_values=7.0)),
+    "pad, reflect": (lambda: ops.pad(x=A, pad_width=1, mode="reflect"), np.pad(A, 1, "reflect")),
+    "rot90": (lambda: ops.rot90(array=A, k=1), np.rot90(A)),
+    "scan": (
+        lambda: ops.scan(lambda c, x: (c + x, c), init=A[0, 0] * 0, xs=A[0])[1],
+        np.cumsum([0, *A[0, :-1]]),
+    ),
+    "scatter": (lambda: ops.scatter(indices=[[2]], values=[1.0], shape=(3,)), [0, 0, 1]),
+    "scatter_update, add": (
+        lambda: ops.scatter_update(inputs=[1.0, 2.0], indices=[[0], [0]], updates=[3.0, 4.0],
+                                   reduction="add"),
+        [8, 2],
+    ),
+    "scatter_update, max": (lambda: ops.scatter_update([1, 9], [[0], [1]], [3, 4], "max"), [3, 9]),
+    "scatter_update, min": (lambda: ops.scatter_update([1, 9], [[0], [1]], [3, 4], "min"), [1, 4]),
+    "scatter_update, mul": (lambda: ops.scatter_update([2, 9], [[0], [0]], [3, 4], "mul"), [24, 9]),
+    "slice": (lambda: ops.slice(inputs=A, start_indices=(1, 1), shape=(2, 2)), A[1:3, 1:3]),
+    "unique": (lambda: ops.unique([3, 1, 3], True, True)[1], [1, 0]),
+    "unique, cut": (lambda: ops.unique([3, 1, 2], size=2), [1, 2]),
+    "unique, filled": (lambda: ops.unique(x=[3, 1, 3], size=4, fill_value=-1), [1, 3, -1, -1]),
+    "unravel_index": (lambda: ops.unravel_index(indices=[5], shape=(3, 4))[1], [1]),
+    "vectorized_map": (lambda: ops.vectorized_map(function=lambda x: x + 1, elements=A), A + 1),
+    "while_loop": (lambda: ops.while_loop(lambda n: n < 9, lambda n: n + 2, 0), 10),
+    "while_loop, limited": (
+        lambda: ops.while_loop(lambda n: n < 9, lambda n: (n + 2,), (0,), 3)[0], 6
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERAS_PARAMETERS)
+def test_functions_take_the_parameters_of_keras(name):
+    call, expected = KERAS_PARAMETERS[name]
+
+    np.testing.assert_allclose(ops.convert_to_numpy(call()), expected, rtol=1e-6)
+
+
+def test_counts_of_integers_have_32_bits():
+    assert ops.dtype(ops.bincount(COUNTS)) == ops.dtype(ops.bincount(COUNTS[0])) == "int32"
+
+
+@pytest.mark.parametrize("name", ["empty", "eye", "identity", "ones", "tri", "zeros"])
+def test_numbers_are_created_in_the_dtype_of_keras(name):
+    create, size = getattr(ops, name), 1000 if name in ("eye", "identity", "tri") else (1000, 1000)
+    create(size)  # imports what it needs
+    tracemalloc.start()
+    try:
+        x = create(size)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert x.dtype == "float32"
+    assert most < 2.5 * 4 * 1000 * 1000  # with one copy, and not in 64 bits first
+    assert create(size, dtype="int32").dtype == "int32"
+    assert create(size, dtype=None).dtype == "float32"
+
+
+def test_no_dtype_is_the_dtype_of_keras():
+    assert ops.linspace(0.0, 1.0, 3, dtype=None).dtype == "float32"
+    assert ops.arange(3, dtype=None).dtype == "int32"
+    assert ops.full((2,), 1.5, dtype=None).dtype == "float32"
+    assert ops.eye(2, 3, 0, "int32").dtype == "int32"
+
+
+def test_values_for_a_padding_that_takes_none_are_refused():
+    with pytest.raises(ArgumentError, match="constant_values with mode 'constant'"):
+        ops.pad(A, 1, "reflect", 1.0)
+    with pytest.raises(ArgumentError, match=r"dense counts"):
+        ops.bincount(COUNTS, sparse=True)
 
 
 def test_ops_work_inside_of_functions():

@@ -61,6 +61,7 @@ class Variable(HasArray):
         "_constraint",
         "_declared_shape",
         "_leaf",
+        "_path",
         "_trainable",
         "array",
         "name",
@@ -138,6 +139,15 @@ class Variable(HasArray):
                     return _array.__get__(self)
             kind = type(self).__name__
             raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+
+    @property
+    def path(self) -> str:
+        """The name of the layer that made the variable, and its name: "dense/kernel"."""
+        return getattr(self, "_path", None) or self.name.removesuffix(":0")
+
+    @path.setter
+    def path(self, path: str) -> None:
+        self._path = path
 
     @property
     def value(self) -> Any:

@@ -42,7 +42,11 @@ class BackupAndRestore(Callback):
     """
 
     def __init__(
-        self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True
+        self,
+        backup_dir: Any,
+        save_freq: Any = "epoch",
+        double_checkpoint: bool = False,  # needs no second file: a file is replaced as a whole
+        delete_checkpoint: bool = True,
     ) -> None:
         super().__init__()
         check_save_freq(save_freq)

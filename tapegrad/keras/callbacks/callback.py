@@ -46,6 +46,12 @@ class Callback:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Run after an epoch, with its metrics and those of the validation."""
 
+    def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Older name of `on_train_batch_begin`; a class that defines only this one is called."""
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Older name of `on_train_batch_end`; a class that defines only this one is called."""
+
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Run before a training batch."""
 

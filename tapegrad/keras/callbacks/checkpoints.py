@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tapegrad.errors import ArgumentError
-from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import say
-from tapegrad.keras.callbacks.stopping import Watch
+from tapegrad.keras.callbacks.monitored import Monitored, Watch
 
 
-class ModelCheckpoint(Callback):
+class ModelCheckpoint(Monitored):
     """Save the weights at the end of each epoch, or every `save_freq` batches.
 
     If the path ends in ".keras", it saves the whole model, unless `save_weights_only=True`. The
@@ -46,10 +45,6 @@ class ModelCheckpoint(Callback):
         self._watch.best = initial_value_threshold
         self._epoch = self._batches = 0
 
-    @property
-    def best(self) -> float | None:
-        return self._watch.best
-
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
 
@@ -64,7 +59,7 @@ class ModelCheckpoint(Callback):
 
     def _save(self, logs: Any) -> None:
         if self.save_best_only:
-            value = self._watch.value_in(logs, "ModelCheckpoint", self.model)
+            value = self.get_monitor_value(logs)
             if value is None or not self._watch.is_better(value):
                 return
         path = self._path(logs or {})

@@ -8,75 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.call_site import warn_outside
 from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.keras.callbacks.callback import Callback
 from tapegrad.keras.callbacks.logs import say
+from tapegrad.keras.callbacks.monitored import Monitored, Watch
 from tapegrad.keras.callbacks.not_finite import Kept, Origin, find_origin, kept_of, set_back
-from tapegrad.keras.metrics import CLASSES
-
-_LARGER_IS_BETTER = (
-    *("acc", "auc", "precision", "recall", "f1", "fbeta", "iou", "r2"),
-    *("cosinesimilarity", "correlation", "sensitivity", "specificity"),
-)
-_OF_ANYTHING = ("Mean", "Sum", "MeanMetricWrapper")
 
 
-def _sign(name: str) -> float:
-    """Return 1 if larger values of a metric of this name are better, else -1."""
-    plain = name.lower().replace("_", "")
-    is_larger = not plain.endswith("loss") and any(word in plain for word in _LARGER_IS_BETTER)
-    return 1.0 if is_larger else -1.0
-
-
-class Watch:
-    """Monitors one metric and detects improvements.
-
-    >>> watch = Watch("val_loss")
-    >>> watch.is_better(1.0), watch.is_better(2.0), watch.is_better(0.5)
-    (True, False, True)
-    """
-
-    def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
-        if mode not in ("auto", "min", "max"):
-            raise ArgumentError(f"mode must be 'auto', 'min' or 'max'. Got {mode!r}.")
-        self.monitor, self._is_guess = monitor, mode == "auto"
-        self._sign = {"auto": _sign(monitor), "min": -1.0, "max": 1.0}[mode]
-        self._delta = abs(min_delta)
-        self.best: float | None = None
-
-    def value_in(self, logs: Any, who: str, model: Any) -> float | None:
-        """Return the metric, or warn if it is missing."""
-        if self._is_guess:  # the first step names the metrics of the model
-            named = model.named_metrics()
-            kind = type(named.get(self.monitor.removeprefix("val_"))).__name__
-            if kind in CLASSES and kind not in _OF_ANYTHING:
-                self._sign = _sign(kind)
-            self._is_guess = False
-        value = (logs or {}).get(self.monitor)
-        if value is None:
-            names = ", ".join(logs or {})
-            warn_outside(
-                f"{who} monitors {self.monitor!r}, which is not among the metrics: {names}.",
-            )
-            return None
-        return float(value)
-
-    def is_better(self, value: float) -> bool:
-        """Whether a value is the best so far, which is then stored; NaN never is."""
-        if np.isnan(value):
-            return False
-        if self.best is None or self._sign * (value - self.best) > self._delta:
-            self.best = value
-            return True
-        return False
-
-    def reaches(self, value: float, goal: float) -> bool:
-        """Whether a value is at least as good as a goal."""
-        return self._sign * (value - goal) >= 0
-
-
-class _Patient(Callback):
+class _Patient(Monitored):
     """Base class of callbacks that wait for a metric to improve; checkpoints save their state."""
 
     _counts: tuple[str, ...]  # the names of the attributes that count epochs
@@ -84,13 +23,13 @@ class _Patient(Callback):
 
     def __init__(self, watched: tuple[str, str, float], patience: int, verbose: int) -> None:
         super().__init__()
-        self._watched = watched
+        self._watch = Watch(*watched)
         self.patience, self.verbose = patience, verbose
         self.on_train_begin()
 
     def on_train_begin(self, logs: Any = None) -> None:
         if not self._is_resumed:
-            self._watch = Watch(*self._watched)
+            self._watch = self._watch.renewed()
             vars(self).update(dict.fromkeys(self._counts, 0))
         self._is_resumed = False
 
@@ -136,21 +75,22 @@ class EarlyStopping(_Patient):
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
-        self._best_weights: Any = None
+        self.best_weights: Any = None
 
     @property
-    def best(self) -> float | None:
-        return self._watch.best
+    def min_delta(self) -> float:
+        """The least difference that is an improvement; negative if smaller values are better."""
+        return self._watch.sign * self._watch.delta
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        value = self._watch.value_in(logs, "EarlyStopping", self.model)
+        value = self.get_monitor_value(logs)
         if value is None or epoch < self.start_from_epoch:
             return
         self.wait += 1
         if self._watch.is_better(value):
             self.best_epoch = epoch
             if self.restore_best_weights:
-                self._best_weights = self.model.get_weights()
+                self.best_weights = self.model.get_weights()
             if self.baseline is None or self._watch.reaches(value, self.baseline):
                 self.wait = 0
         elif self.wait >= self.patience:
@@ -160,8 +100,8 @@ class EarlyStopping(_Patient):
     def on_train_end(self, logs: Any = None) -> None:
         if self.stopped_epoch and self.verbose:
             say(f"Epoch {self.stopped_epoch + 1}: early stopping")
-        if self._best_weights is not None:
-            self.model.set_weights(self._best_weights)
+        if self.best_weights is not None:
+            self.model.set_weights(self.best_weights)
 
 
 class ReduceLROnPlateau(_Patient):
@@ -193,9 +133,18 @@ class ReduceLROnPlateau(_Patient):
         super().__init__((monitor, mode, min_delta), patience, verbose)
         self.factor, self.cooldown, self.min_lr = factor, cooldown, min_lr
 
+    @property
+    def cooldown_counter(self) -> int:
+        """The epochs that remain before waiting begins again."""
+        return self._cooling
+
+    def in_cooldown(self) -> bool:
+        """Whether the learning rate has just been lowered."""
+        return self._cooling > 0
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         _note_rate(self.model, logs)
-        value = self._watch.value_in(logs, "ReduceLROnPlateau", self.model)
+        value = self.get_monitor_value(logs)
         if value is None:
             return
         if self._cooling:
@@ -260,7 +209,8 @@ class TerminateOnNaN(Callback):
 
     The loss is read from the device every `every` batches. To find the layer, the callback keeps
     the weights from before the last two batches, and computes the batch again, layer by layer, if
-    its loss is not finite. `locate=False` saves that memory.
+    its loss is not finite. `locate=False` saves that memory. With `raise_error`, training ends with
+    a RuntimeError.
 
     >>> from tapegrad.keras.layers import Dense
     >>> from tapegrad.keras.models import Sequential
@@ -274,10 +224,11 @@ not finite.
     'input'
     """
 
-    def __init__(self, every: int = 1, locate: bool = True) -> None:
+    def __init__(self, every: int = 1, locate: bool = True, raise_error: bool = False) -> None:
         super().__init__()
         if every < 1:
             raise ArgumentError(f"every must be a number of batches of at least 1. Got {every!r}.")
+        self.raise_error = raise_error
         self.every, self.locate = every, locate
         self.origin: Origin | None = None
         self._kept: deque[tuple[Kept, Any]] = deque(maxlen=2)
@@ -303,7 +254,10 @@ not finite.
             self.model.stop_training = True
             self.origin = self._found()
             more = "" if self.origin is None else f" {self.origin.sentence}"
-            say(f"Batch {batch}: the loss is {float(loss)}, training stops.{more}")
+            said = f"Batch {batch}: the loss is {float(loss)}, training stops.{more}"
+            if self.raise_error:
+                raise RuntimeError(said)
+            say(said)
 
     def on_train_end(self, logs: Any = None) -> None:
         self._kept.clear()

@@ -29,8 +29,14 @@ class InputLayer(Layer):
         input_shape: Sequence[int | None] | int | None = None,
         batch_input_shape: Sequence[int | None] | None = None,
         sparse: bool | None = None,
+        ragged: bool | None = None,
+        input_tensor: Any = None,
+        optional: bool = False,
     ) -> None:
         super().__init__(name=name)
+        if input_tensor is not None:
+            shape, batch_shape = None, input_tensor.shape
+            dtype = input_tensor.dtype if dtype is None else dtype
         # The names before Keras 3.
         shape = input_shape if shape is None else shape
         batch_shape = batch_input_shape if batch_shape is None else batch_shape

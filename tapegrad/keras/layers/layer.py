@@ -43,11 +43,11 @@ from tapegrad.keras.layers.calling import (
 from tapegrad.keras.layers.context import current_pass, training_flag
 from tapegrad.keras.layers.input_spec import check_inputs
 from tapegrad.keras.layers.masks import KEPT, add_masks, keep_masks
+from tapegrad.keras.layers.members import Members
 from tapegrad.keras.layers.moving_averages import MovingAverages
 from tapegrad.keras.layers.name_first import name_first
 from tapegrad.keras.layers.older_arguments import OLDER, check_arguments, input_shape_of
 from tapegrad.keras.naming import automatic_name, checked_name, snake_case
-from tapegrad.keras.stateless import StatelessLayer
 from tapegrad.keras.symbolic import KerasTensor, call_symbolically, for_two_sizes
 from tapegrad.module import Module
 from tapegrad.ops.casting.cast import cast
@@ -58,7 +58,7 @@ from tapegrad.sparse.tensor import SparseTensor
 Shape = tuple[int | None, ...]
 
 
-class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
+class Layer(Configured, Module, Holder, HasBuildConfig, Members):
     """Base class of all layers: subclasses create weights in `build` and compute in `call`.
 
     >>> import tapegrad
@@ -171,7 +171,7 @@ class Layer(Configured, Module, Holder, HasBuildConfig, StatelessLayer):
             self._regularized.append((variable, regularizers.get(regularizer)))
         if not autocast or not weight_dtype.is_floating:
             self._kept_as_is.add(variable.number)
-        return variable
+        return self._placed(variable, name)
 
     add_variable = add_weight  # the older name
 

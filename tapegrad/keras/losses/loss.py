@@ -107,6 +107,14 @@ class LossFunctionWrapper(Loss):
         y_true, y_pred = match_ranks(y_true, y_pred)
         return self.fn(y_true, y_pred, **self._options)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return an option of the function, such as `from_logits`."""
+        options = vars(self).get("_options", {})
+        if name in options:
+            return options[name]
+        kind = type(self).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} name={self.name} fn={getattr(self.fn, '__name__', self.fn)}>"

@@ -166,13 +166,14 @@ class Model(OlderMethods, Trainer, WeightFiles):
         overwrite: bool = True,
         include_optimizer: bool = True,
         save_format: str | None = None,
+        zipped: bool | None = None,
     ) -> None:
         """Write the whole model to a ".keras" file for `load_model`.
 
         With `save_format="tf"` it is a folder, as from `export`, which `load_model` also reads. The
         name says otherwise what is written. `include_optimizer` has no effect.
         """
-        save_model(self, filepath, overwrite, include_optimizer, save_format)
+        save_model(self, filepath, overwrite, include_optimizer, save_format, zipped)
 
     def export(
         self,

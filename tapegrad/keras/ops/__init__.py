@@ -20,7 +20,7 @@ _FACES = {
     "tapegrad.numpy": """
         abs absolute add all allclose amax amin angle any append arange arccos arccosh arcsin
         arcsinh arctan arctan2 arctanh argmax argmin argpartition argsort array array_split average
-        bartlett bincount bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or
+        bartlett bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or
         bitwise_right_shift bitwise_xor blackman broadcast_to cbrt ceil clip column_stack
         concatenate conj conjugate copy corrcoef correlate cos cosh count_nonzero cross cumprod
         cumsum deg2rad diag diagflat diagonal diff digitize divide dot dsplit dstack einsum empty
@@ -29,13 +29,13 @@ _FACES = {
         histogram hsplit hstack hypot i0 identity imag inner isclose isfinite isin isinf isnan
         isneginf isposinf isreal kaiser kron lcm ldexp left_shift less less_equal linspace log log10
         log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace
-        matmul max maximum mean median meshgrid min minimum mod moveaxis multiply nan_to_num
+        matmul max maximum mean median meshgrid min minimum mod moveaxis multiply
         nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile
         nanprod nanquantile nanstd nansum nanvar ndim negative nextafter nonzero not_equal ones
-        ones_like outer pad percentile power prod ptp quantile rad2deg ravel real reciprocal repeat
+        ones_like outer percentile power prod ptp quantile rad2deg ravel real reciprocal repeat
         reshape right_shift roll rot90 round searchsorted select sign signbit sin sinc sinh size
         sort split sqrt square squeeze stack std subtract sum swapaxes take take_along_axis tan tanh
-        tensordot tile trace transpose trapezoid tri tril triu true_divide trunc unique vander var
+        tensordot tile trace transpose trapezoid tri tril triu true_divide trunc vander var
         vdot vectorize vsplit vstack where zeros zeros_like
     """,
     "tapegrad.numpy.linalg": """
@@ -51,9 +51,8 @@ _FACES = {
         sparse_sigmoid sparsemax squareplus swish tanh_shrink threshold
     """,
     "tapegrad": """
-        cast cond convert_to_tensor custom_gradient is_tensor saturate_cast scatter=scatter_nd
-        scatter_update=tensor_scatter_nd_update slice stop_gradient unravel_index unstack
-        vectorized_map while_loop
+        cast cond custom_gradient is_tensor saturate_cast scatter=scatter_nd stop_gradient
+        unravel_index unstack vectorized_map
     """,
     "tapegrad.keras.ops.arrays": """
         cholesky_inverse convert_to_numpy dtype fft fft2 get_item ifft2 irfft polar rfft
@@ -70,6 +69,9 @@ _FACES = {
         conv_transpose depthwise_conv dot_product_attention gelu layer_normalization max_pool
         moments multi_hot normalize one_hot psnr rms_normalization separable_conv
         sparse_categorical_crossentropy
+    """,
+    "tapegrad.keras.ops.parameters": """
+        bincount convert_to_tensor nan_to_num pad scatter_update slice unique while_loop
     """,
     "tapegrad.keras.ops.windows": "adaptive_average_pool adaptive_max_pool fold unfold",
 }

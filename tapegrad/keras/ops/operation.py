@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,21 @@ _FIRST = (
     *("condition", "x", "x1", "x2", "xs", "x_min", "x_max", "newshape", "repeats"),
     *("sorted_sequence", "values"),
 )
-_WITH_NAMES_OF_AXES = ("rearrange",)  # an axis may be called x
+_FIRST_OF = {
+    "einsum": ("subscripts",),
+    "map": (),
+    "rearrange": (),  # an axis may be called x
+    "rot90": ("array",),
+    "scan": (),
+    "scatter": ("indices", "values", "shape"),
+    "stop_gradient": ("variable",),
+    "unravel_index": ("indices", "shape"),
+    "vectorized_map": ("function", "elements"),
+    **{f"bitwise_{name}": ("x", "y") for name in ("and", "left_shift", "or", "right_shift", "xor")},
+    **{f"{name}_shift": ("x", "y") for name in ("left", "right")},
+}
+_FILLED = {"empty": 1, "eye": 3, "identity": 1, "ones": 1, "tri": 3, "zeros": 1}
+"""Functions that create numbers of Keras' floatx unless a dtype is given, and its position."""
 _WIDE = {"float64": "float64 complex128", "complex128": "float64 complex128"}
 _WIDE["int64"] = "int64 uint32 uint64"
 
@@ -33,7 +48,7 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     <dtype: 'float32'>
     """
 
-    first = () if name in _WITH_NAMES_OF_AXES else _FIRST
+    first, place = _FIRST_OF.get(name, _FIRST), _FILLED.get(name)
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -44,15 +59,20 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 return _later(args, options)
         if options and _holds_symbolic([*options.values()]):
             return _later(args, options)
+        if place and len(args) <= place and options.get("dtype") is None:
+            options["dtype"] = floatx()
         result = function(*args, **options)
         if type(result) is Tensor and result.dtype.name not in _WIDE:
             return result
-        has_dtype = "dtype" in options or any(isinstance(x, _DTYPES) for x in args[1:])
+        has_dtype = options.get("dtype") is not None or any(
+            isinstance(x, _DTYPES) for x in args[1:]
+        )
         return result if has_dtype else _narrowed(result, args)
 
     def _later(args: Any, options: dict[str, Any]) -> Any:
         if name == "shape":
             return args[0].shape
+        args, options = _in_order(function, args, options)
         if _holds_symbolic([*options.values()]):
             raise ArgumentError(
                 f"keras.ops.{name} takes symbolic tensors as positional arguments. "
@@ -65,6 +85,23 @@ def operation(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _DTYPES = (str, DType, np.dtype, type)
+
+
+def _in_order(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with symbolic tensors that were given by name in their places."""
+    named = [name for name, value in options.items() if _holds_symbolic(value)]
+    try:
+        bound = signature(function).bind(*args, **options)
+    except (TypeError, ValueError):  # the call itself explains the error
+        return args, options
+    bound.apply_defaults()
+    places = [name for name, _ in zip(bound.arguments, bound.args)]
+    if not named or not {*named} <= {*places}:
+        return args, options
+    end = max(len(args), *(places.index(name) + 1 for name in named))
+    return bound.args[:end], {k: v for k, v in options.items() if k not in places[:end]}
 
 
 def _holds_symbolic(value: Any) -> bool:

@@ -316,7 +316,8 @@ class CheckpointManager:
     """Save checkpoints to a folder and delete old ones.
 
     After the first `save` there is always a complete checkpoint: an old one is deleted only when
-    the new one is on disk. `max_to_keep=None` keeps all.
+    the new one is on disk. `max_to_keep=None` keeps all. With `checkpoint_interval`, `save` does
+    nothing and returns None until `step_counter` has grown by so many steps since the last one.
 
     >>> import tempfile
     >>> w = Variable(1.0)
@@ -333,9 +334,20 @@ class CheckpointManager:
         checkpoint: Checkpoint,
         directory: StrPath,
         max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float | None = None,
         checkpoint_name: str = "ckpt",
+        step_counter: Any = None,
+        checkpoint_interval: int | None = None,
         init_fn: Callable[[], Any] | None = None,
+        last_checkpoint_step: int | None = None,
     ) -> None:
+        if keep_checkpoint_every_n_hours is not None:
+            raise ArgumentError(
+                "Checkpoints are not kept by the hour: use max_to_keep=None to keep all. "
+                f"Got keep_checkpoint_every_n_hours={keep_checkpoint_every_n_hours!r}."
+            )
+        if checkpoint_interval is not None and step_counter is None:
+            raise ArgumentError("checkpoint_interval needs a step_counter.")
         if max_to_keep is not None and max_to_keep < 1:
             raise ArgumentError(f"max_to_keep must be positive or None. Got {max_to_keep!r}.")
         self.checkpoint = checkpoint
@@ -343,6 +355,8 @@ class CheckpointManager:
         self.max_to_keep = max_to_keep
         self._name = checkpoint_name
         self._init_fn = init_fn
+        self._steps, self.checkpoint_interval = step_counter, checkpoint_interval
+        self._last_step = last_checkpoint_step
 
     @property
     def checkpoints(self) -> list[str]:
@@ -356,8 +370,10 @@ class CheckpointManager:
 
     def save(
         self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None
-    ) -> str:
+    ) -> str | None:
         """Save the next checkpoint, or one with this number; then delete old checkpoints."""
+        if check_interval and not self._is_due():
+            return None
         prefix = os.path.join(self.directory, self._name)
         counter = self.checkpoint.save_counter
         number = int(counter) + 1 if checkpoint_number is None else int(checkpoint_number)
@@ -368,7 +384,12 @@ class CheckpointManager:
             for name in names[: -self.max_to_keep]:
                 Path(self.directory, name + _SUFFIX).unlink(missing_ok=True)
         _call_after_write(options, path)
+        self._last_step = None if self._steps is None else int(self._steps)
         return path
+
+    def _is_due(self) -> bool:
+        interval, last = self.checkpoint_interval, self._last_step
+        return interval is None or last is None or int(self._steps) >= last + interval
 
     def restore_or_initialize(self) -> str | None:
         """Restore the latest checkpoint and return its path; without one, call `init_fn`."""

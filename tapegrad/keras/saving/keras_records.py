@@ -44,7 +44,6 @@ _OF_OPERATORS = {name: kind for kind, name in _OPERATORS.items()}
 _NAMES_IN_KERAS: Mapping[str, Mapping[str, str]] = {
     "clip": {"min": "x_min", "max": "x_max", "a_min": "x_min", "a_max": "x_max"},
     "reshape": {"shape": "newshape"},
-    "slice": {"size": "shape"},
     "tile": {"reps": "repeats"},
 }
 """The names in Keras of arguments for which NumPy or TensorFlow have other names."""
@@ -52,7 +51,7 @@ _OPERANDS = {
     ("digitize", "bins"),
     ("full_like", "fill_value"),
     ("quantile", "q"),
-    ("slice", "begin"),
+    ("slice", "start_indices"),
 }
 """Arguments with other names than tensors that are operands in Keras."""
 _DROPPED = {"quantization_config", "zero_output_for_mask", "optional", "sparse", "ragged"}

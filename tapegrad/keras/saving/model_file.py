@@ -36,6 +36,7 @@ from tapegrad.keras.saving.assets import asset_parts, load_assets
 from tapegrad.keras.saving.hdf5 import HDF5Arrays, has_h5py, is_hdf5, is_hdf5_name, reading
 from tapegrad.keras.saving.keras_file import KERAS_VERSION, keras_model_record, model_of
 from tapegrad.keras.saving.objects import deserialize_keras_object, serialize_keras_object
+from tapegrad.keras.saving.own_stores import load_stores, store_parts
 from tapegrad.keras.saving.slots import are_labels, labels_of, make_slots, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, tensor_chunks
 from tapegrad.keras.saving.tracking import Tracked, track
@@ -60,6 +61,7 @@ def save_model(
     overwrite: bool = True,
     include_optimizer: bool = True,
     save_format: str | None = None,
+    zipped: bool | None = None,
 ) -> None:
     """Write a model, its compile arguments and the state of its optimizer to a file.
 
@@ -75,6 +77,8 @@ def save_model(
     'small'
     """
     path = Path(filepath)
+    if zipped is False:
+        raise ArgumentError("A model file is one archive. Got zipped=False.")
     if save_format is not None:
         check_choice("save_format", save_format, ("keras", "h5", "tf"))
     if save_format == "tf":
@@ -98,7 +102,7 @@ def save_model(
     labels = {name: labels_of(one, weights) for name, one in _tracked(model).optimizers.items()}
     about = {**_ABOUT, "tapegrad_version": sys.modules["tapegrad"].__version__}
     state = _state(model, weights)
-    parts: dict[str, Iterable[Any]] = {**asset_parts(model)}
+    parts: dict[str, Iterable[Any]] = {**asset_parts(model), **store_parts(model)}
     with ExitStack() as stack:
         if has_h5py():
             about["keras_version"] = KERAS_VERSION
@@ -183,6 +187,7 @@ def load_model(
             with IndexedArrays(archive, "state") as indexed:
                 _assign(state, indexed, set())
         load_assets(model, archive)
+        load_stores(model, archive)
     return model
 
 
@@ -197,6 +202,7 @@ def _model_of_keras(archive: ZipFile, config: Any, compile: bool, safe_mode: boo
                 _compile(model, config["compile_config"])
             assign_optimizer(model, file)
     load_assets(model, archive)
+    load_stores(model, archive)
     return model
 
 

@@ -313,7 +313,13 @@ def map_fn(
 
 
 def foldl(
-    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Reduce the entries along axis 0 with a function, from the first to the last.
 
@@ -325,7 +331,13 @@ def foldl(
 
 
 def foldr(
-    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, name: str | None = None
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Reduce the entries along axis 0 with a function, from the last to the first.
 

@@ -139,14 +139,16 @@ def normalize(
     return x / size, size
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
-    """Return x / sqrt(max(sum(|x|²), epsilon)).
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
+) -> Any:
+    """Return x / sqrt(max(sum(|x|²), epsilon)). `dim` is the older name of `axis`.
 
     >>> l2_normalize([3.0, 4.0]).round(5).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
     x = _as_floating(x)
-    axes = normalize_axes(axis, len(x.shape), "l2_normalize")
+    axes = normalize_axes(dim if axis is None else axis, len(x.shape), "l2_normalize")
     return x * rsqrt(maximum(sum_of_squares(x, axes, True), float(epsilon)))
 
 
