@@ -189,6 +189,8 @@ class Recording:
             only = devices[0] if len(devices) == 1 else None
             known = self._backends[type(array)] = (backend, only)
         backend, device = known
+        if type(array) is np.ndarray and device is not None:  # called for each result
+            return Value(self._count, array.shape, array.dtype, device)
         if device is None:
             device = backend.device_of(array)
         return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
@@ -328,14 +330,20 @@ class Recording:
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, (tuple, list))  # a union would take longer
         results = tuple(result) if many else (result,)
-        values = tuple([self.value_of(array) for array in results])
+        values = tuple([self.value_of(a) for a in results]) if many else (self.value_of(result),)
         given = tuple([
             o.value if type(o) is Recorded and o.recording is self else self._operand(o)
             for o in operands
         ])  # fmt: skip
         aliases = share_memory(results, arrays)
-        rest = (aliases, current_region(), *origin_of_recorded_call())
-        self.calls.append(Call(primitive, given, params, values, array_type, *rest))
+        site, function, is_backward = origin_of_recorded_call()
+        region = current_region()
+        self.calls.append(
+            Call(
+                primitive, given, params, values, array_type, aliases, region, site, function,
+                is_backward,
+            )
+        )  # fmt: skip
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         if not many:
@@ -482,9 +490,9 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            first = operands[0]
-            if type(first) is not Recorded:
-                first = next(o for o in operands if type(o) is Recorded)
+            for first in operands:
+                if type(first) is Recorded:
+                    break
             recording, inner = first.recording, _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop
