@@ -335,15 +335,8 @@ class Recording:
             o.value if type(o) is Recorded and o.recording is self else self._operand(o)
             for o in operands
         ])  # fmt: skip
-        aliases = share_memory(results, arrays)
-        site, function, is_backward = origin_of_recorded_call()
-        region = current_region()
-        self.calls.append(
-            Call(
-                primitive, given, params, values, array_type, aliases, region, site, function,
-                is_backward,
-            )
-        )  # fmt: skip
+        rest = (share_memory(results, arrays), current_region(), *origin_of_recorded_call())
+        self.calls.append(Call(primitive, given, params, values, array_type, *rest))
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
         if not many:
