@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
+from tapegrad.core import background
 from tapegrad.core.background import Job
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.program import building
@@ -108,6 +109,29 @@ def test_the_collector_runs_less_often_while_code_is_recorded() -> None:
 
     assert inside[0][0] > before[0]
     assert gc.get_threshold() == before
+
+
+def test_fusion_has_checkpoints_in_proportion_to_the_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached: list[int] = []
+    monkeypatch.setattr(background, "checkpoint", lambda: reached.append(1))
+    monkeypatch.setattr(background, "is_background", lambda: True)
+
+    def chain(length: int) -> int:
+        def function(x: Any) -> Any:
+            for _ in range(length):
+                x = tf.tanh(x @ x)
+            return x
+
+        tf.function(function, wait=True)(tf.constant(np.eye(3)))
+        found = len(reached)
+        reached.clear()
+        return found
+
+    short, long = chain(20), chain(320)
+
+    assert long - short >= 300 // 8
 
 
 def test_a_call_runs_unfused_until_the_program_is_compiled(builds: HeldBuilds) -> None:

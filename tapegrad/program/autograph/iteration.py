@@ -86,7 +86,7 @@ def for_(entries: Any, body: Body, test: Test | None, state: State) -> None:
         return
     loops = active_loops()
     if loops is not None and (isinstance(entries, ElementSource) or reads_in_rounds(body)):
-        loops.loop_of(body).run(entries, body, test, state)  # type: ignore[arg-type]
+        loops.loop_of(body).run(entries, body, test, state)
         return
     if current_recording() is not None and isinstance(entries, Tensor | Variable):
         _pin(entries)
