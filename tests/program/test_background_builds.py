@@ -96,21 +96,6 @@ def test_a_call_waits_less_the_longer_its_recording_has_taken(
     assert waited[1] == 0.0
 
 
-def test_the_collector_runs_less_often_while_code_is_recorded() -> None:
-    before = gc.get_threshold()
-    inside: list[Any] = []
-
-    @tf.function
-    def noting(x: Any) -> Any:
-        inside.append(gc.get_threshold())
-        return tf.sin(x)
-
-    noting(tf.constant(X))
-
-    assert inside[0][0] > before[0]
-    assert gc.get_threshold() == before
-
-
 def test_fusion_has_checkpoints_in_proportion_to_the_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

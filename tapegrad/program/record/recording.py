@@ -330,7 +330,7 @@ class Recording:
         result = primitive.kernel(array_type)(*arrays, **params)
         many = isinstance(result, (tuple, list))  # a union would take longer
         results = tuple(result) if many else (result,)
-        values = tuple([self.value_of(a) for a in results]) if many else (self.value_of(result),)
+        values = tuple([self.value_of(array) for array in results])
         given = tuple([
             o.value if type(o) is Recorded and o.recording is self else self._operand(o)
             for o in operands
