@@ -29,7 +29,7 @@ from tapegrad.program.progress import Progress
 from tapegrad.program.record.recording_lock import seconds_of_recording
 from tapegrad.program.unfused import Unfused, pruned
 
-SECONDS = 0.08
+SECONDS = 0.06
 """A call that records waits for the compiled form until it has taken that long.
 
 It shall take at most 0.1 s more than two eager calls; the rest is for what follows the wait.
