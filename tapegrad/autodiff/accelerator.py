@@ -22,6 +22,9 @@ from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
 from tapegrad.ops.indexing.gather import RowGradient
 
+_PLAIN = (tuple, type(None), float, int)
+"""Types of saved values that are no arrays; a tuple is a shape."""
+
 Cotangents = dict[Any, Any]
 """What has arrived for each node: an array, a tensor or a `RowGradient`; for an operation with
 several results a dict of these by result index."""
@@ -126,13 +129,22 @@ class _AdoptingAccelerator:
 
     def _adopted_node(self, node: Node) -> Node:
         saved = node.saved
-        if type(saved) not in (list, tuple):
+        if type(saved) not in (list, tuple) or self._is_inside(saved):
             return node
         if node.primitive.joint_vjp is None:
             saved = [None if part is None else tuple(self._adopt(part)) for part in saved]
         else:
             saved = tuple(self._adopt(saved))
         return with_saved(node, saved)
+
+    def _is_inside(self, saved: Any) -> bool:
+        """Whether the values that a node has saved contain no array from outside the recording."""
+        recorded = type(self._recorded)
+        for part in saved:
+            for value in part if type(part) is tuple else (part,):
+                if type(value) is not recorded and type(value) not in _PLAIN:
+                    return False
+        return True
 
     def _adopt(self, values: Any) -> list[Any]:
         return self._adoption.adopt(self._recorded, list(values))

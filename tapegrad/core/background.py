@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from time import perf_counter, perf_counter_ns
@@ -21,6 +21,7 @@ from tapegrad.core.event_log import LOGS
 from tapegrad.core.gc_pause import gc_paused
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 PATIENCE = 1.0
 """The most seconds that background work pauses at one checkpoint, so that it ends at last."""
@@ -139,6 +140,22 @@ def checkpoint() -> None:
         _state.changed.wait_for(lambda: not _state.foreground or _state.is_ending, PATIENCE)
     if _state.is_ending:
         raise SystemExit
+
+
+def with_checkpoints(items: Iterable[Item], every: int = 32) -> Iterable[Item]:
+    """Return the items, with a checkpoint before each so many of them in background work.
+
+    >>> [*with_checkpoints([1, 2, 3])]
+    [1, 2, 3]
+    """
+    return _paused(items, every) if is_background() else items
+
+
+def _paused(items: Iterable[Item], every: int) -> Iterator[Item]:
+    for number, item in enumerate(items):
+        if number % every == 0:
+            checkpoint()
+        yield item
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Pause Python's garbage collector.
+"""Pause Python's garbage collector, or let it run less often.
 
 Memory that is freed during a CUDA capture is lost. And while a program is built, thousands of
 objects are made and kept: the collector would visit them again and again for nothing, for a fifth
@@ -11,7 +11,12 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+RARELY = 50_000
+"""How many objects are made between two collections while code of the user is recorded."""
 
 
 class _GcPause:
@@ -74,6 +79,28 @@ class _GcPause:
 
 
 gc_paused = _GcPause()
+
+
+@contextmanager
+def gc_rarely() -> Iterator[None]:
+    """Let the collector run less often in a block that keeps most of what it makes.
+
+    It is not paused, because code of the user may make large arrays in reference cycles.
+
+    >>> with gc_rarely():
+    ...     gc.get_threshold()[0] >= RARELY
+    True
+    """
+    before = gc.get_threshold()
+    is_changed = 0 < before[0] < RARELY
+    if is_changed:
+        gc.set_threshold(RARELY, *before[1:])
+    try:
+        yield
+    finally:
+        if is_changed and gc.get_threshold()[0] == RARELY:
+            gc.set_threshold(*before)
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=gc_paused.start_child)

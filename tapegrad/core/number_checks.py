@@ -63,8 +63,9 @@ def origin_of_recorded_call() -> tuple[str, str, bool]:
 
     If numbers are checked, a call of a gradient has the line of the forward pass.
     """
-    if not is_checking_numbers():
-        return *origin_of_call(), False
+    if not is_hooked("numbers"):
+        site, function = origin_of_call()
+        return site, function, False
     if _notes.node is not None:
         site, function = origin_of_node(_notes.node)
         return site, function or _notes.node.primitive.name, True

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.call_site import user_call
 from tapegrad.core.event_log import LOGS, timed
 from tapegrad.core.values import host
 from tapegrad.core.values.tensor import Tensor, wrap
@@ -22,11 +21,17 @@ from tapegrad.errors import (
     TapegradError,
 )
 from tapegrad.program.record.decisions import DecisionError
-from tapegrad.program.record.element_source import ElementSource
+from tapegrad.program.record.element_source import (
+    NOTHING,
+    ElementIterator,
+    ElementSource,
+    outside_reads,
+    reading_error,
+)
 from tapegrad.program.record.recording import current_recording
 
 
-class DatasetIterator(ElementSource):
+class DatasetIterator(ElementIterator):
     """One pass over a dataset, from `iter(dataset)` or `dataset.iterator(state)`.
 
     >>> from tapegrad.data import Dataset
@@ -39,6 +44,8 @@ class DatasetIterator(ElementSource):
     """
 
     def __init__(self, plan: Plan, state: State | None, as_numpy: bool = False) -> None:
+        super().__init__()
+        self.gives_tensors = not as_numpy
         # An array on the device stands for the device: looking up its name each time is slow.
         self._like = None if as_numpy else host.place(np.zeros(1, np.float32))
         self._plan = plan
@@ -76,20 +83,21 @@ class DatasetIterator(ElementSource):
         return self
 
     def __next__(self) -> Any:
+        try:
+            given = self.element_given()
+        except DecisionError:
+            self._undo_start()
+            raise
+        if given is not NOTHING:
+            return given
         if self._last is not None:
             raise StopIteration
         if current_recording() is not None:
             self._undo_start()
-            raise DecisionError(
-                "A dataset is read inside a tapegrad.function, so every call would repeat the same "
-                "elements. Read it outside, and pass the elements as arguments.",
-                user_call()[0],
-                what="it reads a dataset",
-                is_convertible=False,
-                reads_elements=True,
-            )
+            raise reading_error()
         following = self._source.next
-        element = timed("data", "next element", following) if LOGS else following()
+        with outside_reads():
+            element = timed("data", "next element", following) if LOGS else following()
         if element is END:
             self.close()
             raise StopIteration
@@ -129,11 +137,17 @@ class DatasetIterator(ElementSource):
         `dataset.iterator(state)` continues from there, also in another process, if the dataset is
         built in the same way.
         """
+        if self._returned:
+            raise ArgumentError(
+                "A function has read elements of this iterator ahead and has not used them. Read "
+                "them before you ask for the state."
+            )
         return self._source.state() if self._last is None else self._last
 
     def set_state(self, state: State) -> None:
         """Move to the position of another iterator over the same dataset; checkpoints do this."""
         source = self._started(state)
+        self._returned.clear()
         self.close()
         self._source, self._last = source, None
 

@@ -26,10 +26,14 @@ from tapegrad.program.graph.graph import Graph
 from tapegrad.program.graph.number_flags import FlaggedGraph, flagged
 from tapegrad.program.program import Program, check_recorded, program_of
 from tapegrad.program.progress import Progress
+from tapegrad.program.record.recording_lock import seconds_of_recording
 from tapegrad.program.unfused import Unfused, pruned
 
-SECONDS = 0.1
-"""How long a call that records waits for the compiled form, unless it waits for its end."""
+SECONDS = 0.06
+"""A call that records waits for the compiled form until it has taken that long.
+
+It shall take at most 0.1 s more than two eager calls; the rest is for what follows the wait.
+"""
 
 MOST_CALLS = 500
 """Programs of more calls are never ready in that time, so that nothing waits for them.
@@ -172,8 +176,9 @@ class Building:
             self._job.run_here()
         self.start()
         if not waits:
-            seconds = SECONDS if len(self.recorded.calls) <= MOST_CALLS else 0.0
-            if not self._job.wait(seconds):
+            is_short = len(self.recorded.calls) <= MOST_CALLS
+            left = max(0.0, SECONDS - seconds_of_recording()) if is_short else 0.0
+            if not self._job.wait(left):
                 return False
         self.program()
         return True

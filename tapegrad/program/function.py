@@ -25,6 +25,7 @@ from tapegrad.errors import ArgumentError, ArgumentTypeError
 from tapegrad.program import memory_blocks  # noqa: F401  # lets memory reports see them
 from tapegrad.program.argument_writes import check_writable, store_writes
 from tapegrad.program.autograph.element_loops import ElementLoops
+from tapegrad.program.autograph.element_reads import reads_elements
 from tapegrad.program.autograph.recording import RunEagerly, recorded_with_conversions, run_python
 from tapegrad.program.building import is_waiting
 from tapegrad.program.changing_numbers import ChangingNumbers
@@ -223,6 +224,9 @@ class Function(Explained):
         if reason:
             return self._run_eagerly(reason, args, kwargs)
         leaves = flatten_call(args, kwargs)
+        if reads_elements(leaves):
+            function = followed(self.python_function)
+            return self._element_loops.reads.call(function, leaves, args, kwargs)
         shared = take_shared(leaves)
         if reason := why_uncompiled(leaves):
             return self._run_eagerly(reason, args, kwargs)

@@ -182,6 +182,46 @@ def fused_in_parts_of_any_length(graph: Graph) -> list[Call | Fused]:
         return fused_in_parts(graph, is_taken)
 
 
+def layers(count: int) -> Any:
+    """Layers whose slopes are recorded in the backward pass, and their gradients."""
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w, b])
+            state = x
+            for _ in range(count):
+                state = state + tf.nn.gelu(state @ w + b)
+            loss = tf.reduce_mean(tf.square(state))
+        return (loss, *tape.gradient(loss, [x, w, b]))
+
+    return function
+
+
+def test_a_function_and_its_slope_are_computed_in_one_loop() -> None:
+    graph = recorded(layers(12), arrays())
+
+    steps = fused_in_parts_of_any_length(graph)
+
+    slopes = [
+        {call.primitive.name for call in step.calls}
+        for step in steps
+        if isinstance(step, Fused)
+        and any(call.primitive.name == "gelu_slope" for call in step.calls)
+    ]
+    assert slopes
+    assert sum("gelu" in names for names in slopes) >= 10
+
+
+@pytest.mark.usefixtures("quick_compiler", "always_cut")
+def test_calls_that_are_moved_have_the_results_of_eager_mode() -> None:
+    given = [tf.constant(array) for array in arrays()]
+
+    found = tf.function(layers(12), wait=True)(*given)
+
+    for array, expected in zip(found, layers(12)(*given), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_params_of_calls_that_are_not_fused_may_differ_between_parts() -> None:
     """Each round takes another slice, and each keeps its own."""
     series = np.arange(240.0).reshape(60, 4)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapegrad.core.background import with_checkpoints
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
@@ -41,7 +42,7 @@ def make_all(loops: Sequence[Loop], *, is_program: bool = False) -> list[Run | N
     keep_freed_memory()
     if find() is None:
         return [None] * len(loops)
-    kernels = [_written(loop, is_program) for loop in loops]
+    kernels = [_written(loop, is_program) for loop in with_checkpoints(loops, every=1)]
     made: list[Run | None] = []
     for loop, kernel, address in zip(loops, kernels, addresses_of(kernels)):
         run = bound(loop, kernel, address) if kernel and address else None

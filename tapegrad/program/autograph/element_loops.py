@@ -24,6 +24,7 @@ from tapegrad.errors import RecordingError
 from tapegrad.ops.casting import cast
 from tapegrad.ops.creation import zeros
 from tapegrad.program.autograph.carried import is_numeric, is_plain
+from tapegrad.program.autograph.element_reads import ElementReads, reads_elements
 from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.state import UNDEFINED, Snapshot, State
 from tapegrad.program.record.recording import current_recording
@@ -43,6 +44,8 @@ class ElementLoops:
     def __init__(self, name: str, make: Make) -> None:
         self._name, self._make = name, make
         self._loops: dict[CodeType, ElementLoop] = {}
+        self.reads = ElementReads(name, make)
+        """The calls of the function with iterators."""
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -62,7 +65,8 @@ class ElementLoops:
 
     def explanations(self) -> list[Any]:
         """Return why the rounds of each loop were recorded."""
-        return [loop.function.explain() for loop in self._loops.values()]
+        functions = [loop.function for loop in self._loops.values()]
+        return [one.explain() for one in (self.reads.function, *functions) if one is not None]
 
 
 _active: ContextVar[ElementLoops | None] = ContextVar("tapegrad_element_loops", default=None)
@@ -71,6 +75,11 @@ _active: ContextVar[ElementLoops | None] = ContextVar("tapegrad_element_loops", 
 def active_loops() -> ElementLoops | None:
     """Return the loops of the function that runs now, None if its rounds are not recorded."""
     return None if current_recording() is not None else _active.get()
+
+
+def reads_in_rounds(body: Any) -> bool:
+    """Whether the rounds of a loop may read elements of an iterator."""
+    return reads_elements([_contents(cell) for cell in body.__closure__ or ()])
 
 
 class _Unrecordable(Exception):  # noqa: N818  # it never leaves the package
@@ -268,7 +277,8 @@ class Values:
         """Return the values, with numbers for files and iterators, which are kept alive."""
         found = []
         for value in self._contents():
-            if type(value) is not Tensor and isinstance(value, Iterator):
+            is_read = type(value) is not Tensor and isinstance(value, Iterator)
+            if is_read and not reads_elements([value]):
                 kept[id(value)] = value
                 value = id(value)
             found.append(value)

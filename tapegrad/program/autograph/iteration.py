@@ -19,7 +19,7 @@ from tapegrad.ops.elementwise.selection import where
 from tapegrad.program.autograph.branches import if_, nothing
 from tapegrad.program.autograph.carried import ChangesKind
 from tapegrad.program.autograph.decided import note_decision
-from tapegrad.program.autograph.element_loops import active_loops
+from tapegrad.program.autograph.element_loops import active_loops, reads_in_rounds
 from tapegrad.program.autograph.expressions import and_
 from tapegrad.program.autograph.loops import MOST_PEELED, MOST_UNROLLED, planned, while_
 from tapegrad.program.autograph.source import NotConvertible
@@ -84,8 +84,9 @@ def for_(entries: Any, body: Body, test: Test | None, state: State) -> None:
     if isinstance(entries, UnknownRange):
         _counted(entries, body, test, state)
         return
-    if isinstance(entries, ElementSource) and (loops := active_loops()) is not None:
-        loops.loop_of(body).run(entries, body, test, state)  # type: ignore[arg-type]
+    loops = active_loops()
+    if loops is not None and (isinstance(entries, ElementSource) or reads_in_rounds(body)):
+        loops.loop_of(body).run(entries, body, test, state)
         return
     if current_recording() is not None and isinstance(entries, Tensor | Variable):
         _pin(entries)

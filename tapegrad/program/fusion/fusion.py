@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tapegrad.core.background import with_checkpoints
 from tapegrad.core.trace.loop import Along
 from tapegrad.program.fusion.equal_loops import EqualLoops
 from tapegrad.program.fusion.fusion_groups import Grouping
@@ -138,7 +139,8 @@ class _Plan:
             for place in range(len(self.calls))
         ]
         self._gathered = gathered_in_loops(graph, windows, self.is_fusible, gathers)
-        self.groups = Grouping([self._needs(place) for place in range(len(self.calls))])
+        places = with_checkpoints(range(len(self.calls)))
+        self.groups = Grouping([self._needs(place) for place in places])
         self._stored = self._read_by_others()
         self.recomputation = Recomputation(self, self._stored, cheap, recomputes)
 
@@ -203,7 +205,7 @@ class _Plan:
 
     def merge_with_makers(self) -> None:
         """Merge each call with the elementwise calls that made its operands."""
-        for place in range(len(self.calls)):
+        for place in with_checkpoints(range(len(self.calls))):
             if not self.is_fusible(place):
                 continue
             space = self.spaces[place]
@@ -240,7 +242,7 @@ class _Plan:
     def merge_readers_of_one_value(self) -> None:
         """Merge groups that read the same value elementwise, so that it is read once."""
         readers: dict[tuple[Any, Shape], int] = {}
-        for place in range(len(self.calls)):
+        for place in with_checkpoints(range(len(self.calls))):
             if not self.is_fusible(place):
                 continue
             space = self.spaces[place]
@@ -321,7 +323,7 @@ class _Plan:
         needed = set(self._stored)
         different = EqualLoops()
         found: list[Call | Fused] = []
-        for group in reversed(self.groups.in_order()):
+        for group in with_checkpoints(reversed(self.groups.in_order()), every=8):
             members = self.groups.members[group]
             calls = [self.calls[place] for place in members]
             made = [value for call in calls for value in call.results if value.number in needed]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapegrad.core.background import with_checkpoints
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input
 from tapegrad.core.trace.loop import INDEXED, Loop, LoopInput, LoopOutput
@@ -31,7 +32,7 @@ def with_hoisted_scalars(steps: Sequence[Step], numbers: Iterator[int]) -> list[
     """What becomes of loops, by their ids: equal parts of a program share loops."""
     different = EqualLoops()
     found: list[Step] = []
-    for step in steps:
+    for step in with_checkpoints(steps):
         if isinstance(step, Fused) and _may_have_any(step):
             if id(step.loop) not in splits:
                 splits[id(step.loop)] = step.loop, _Hoisting(step.loop).split(different)

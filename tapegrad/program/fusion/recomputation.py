@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from tapegrad.core.background import with_checkpoints
 from tapegrad.program.fusion.outer_combinations import Again, Recomputes, outer_combinations
 from tapegrad.program.fusion.row_groups import Seen
 from tapegrad.program.graph.formulas import HEAVY
@@ -97,7 +98,7 @@ class Recomputation:
 
     def _find_costs(self, crossing: Collection[int]) -> None:
         self.costs.clear()
-        for place, call in enumerate(self._calls.calls):
+        for place, call in with_checkpoints(enumerate(self._calls.calls)):
             cost = self._cost(place)
             if cost is not None:
                 self.costs.update({value.number: cost for value in call.results})

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from tapegrad.core.background import checkpoint
@@ -31,7 +32,7 @@ from tapegrad.program.graph.row_sums import AddsRows, without_row_sums
 from tapegrad.program.graph.short_products import fusible_weight
 from tapegrad.program.graph.windows import GATHERS, PARTS, STEADY
 
-LEAST_CALLS = 6000
+LEAST_CALLS = 4000
 """Shorter programs are fused as a whole, which finds a little more to fuse."""
 
 MOST_CALLS = 20_000
@@ -70,6 +71,7 @@ def fused_in_parts(
     if len(graph.calls) < LEAST_CALLS or cheap != CHEAP:
         return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
     kinds = CallKinds(takes)
+    graph = _with_early_calls(graph, kinds)
     ranges = _ranges(graph, kinds, windows)
     if len(ranges) == 1 and len(graph.calls) <= MOST_CALLS:
         return fused(graph, takes, cheap, windows, takes_stages, recomputes, adds_rows, gathers)
@@ -84,6 +86,26 @@ def fused_in_parts(
             form = known[key] = _Form(part, fused(part.graph(), takes, cheap, windows, *rest))
         found += form.steps_of(part)
     return found
+
+
+def _with_early_calls(graph: Graph, kinds: CallKinds) -> Graph:
+    """Move dear calls to the first call that reads the same value, with which they are fused.
+
+    The slope of a function, for example, is recorded in the backward pass. In the forward pass it
+    shares exponentials with the function.
+    """
+    makers = {v.number: k for k, call in enumerate(graph.calls) for v in call.results}
+    readers: dict[int, int] = {}
+    order = [*range(len(graph.calls))]
+    for place, call in enumerate(graph.calls):
+        if call.region or not kinds.is_fusible(call):
+            continue
+        firsts = [readers.setdefault(value.number, place) for value in call.reads]
+        if call.reads and min(firsts) < place and (weight_of(call) or 0) >= HEAVY:
+            after = [makers[value.number] for value in call.reads if value.number in makers]
+            order[place] = max([order[k] for k in (*after, min(firsts))])
+    calls = sorted(zip(order, range(len(order)), graph.calls), key=itemgetter(0, 1))
+    return replace(graph, calls=tuple([call for _, _, call in calls]))
 
 
 # Where the parts begin

@@ -45,7 +45,7 @@ class DecisionError(RecordingError):
         self.what = what
         self.is_convertible = is_convertible
         self.reads_elements = reads_elements
-        self.is_in_loop = frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+        self.is_in_loop = is_next_of_loop(frame) or (reads_elements and is_inside_loop(frame))
         self.code = frame.f_code
         self.site = place_of(frame)
         self.is_optional = is_optional
@@ -80,6 +80,18 @@ def error_of_read(message: str, frame: FrameType, called: FrameType) -> Recordin
         # `range(n)` in a loop can be converted; other uses of numbers cannot.
         return DecisionError(message, frame, is_optional=True)
     return RecordingError(message)
+
+
+def is_next_of_loop(frame: FrameType) -> bool:
+    """Whether a frame is in a `for` statement that asks for the next entry."""
+    return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+
+
+def is_inside_loop(frame: FrameType) -> bool:
+    """Whether the instruction of a frame is in a `for` statement of its function."""
+    code = [*dis.get_instructions(frame.f_code)]
+    spans = [(one.offset, one.argval) for one in code if one.opcode == _FOR_ITER]
+    return any(start < frame.f_lasti < end for start, end in spans)
 
 
 def is_at_loop(frame: FrameType) -> bool:

@@ -189,6 +189,8 @@ class Recording:
             only = devices[0] if len(devices) == 1 else None
             known = self._backends[type(array)] = (backend, only)
         backend, device = known
+        if type(array) is np.ndarray and device is not None:  # called for each result
+            return Value(self._count, array.shape, array.dtype, device)
         if device is None:
             device = backend.device_of(array)
         return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
@@ -333,8 +335,7 @@ class Recording:
             o.value if type(o) is Recorded and o.recording is self else self._operand(o)
             for o in operands
         ])  # fmt: skip
-        aliases = share_memory(results, arrays)
-        rest = (aliases, current_region(), *origin_of_recorded_call())
+        rest = (share_memory(results, arrays), current_region(), *origin_of_recorded_call())
         self.calls.append(Call(primitive, given, params, values, array_type, *rest))
         if self.kept is not None:
             self.kept.update((value.number, array) for value, array in zip(values, results))
@@ -482,9 +483,9 @@ class _Kernels(Mapping[str, Callable[..., Any]]):
         primitive = PRIMITIVES[name]
 
         def kernel(*operands: Any, **params: Any) -> Any:
-            first = operands[0]
-            if type(first) is not Recorded:
-                first = next(o for o in operands if type(o) is Recorded)
+            for first in operands:
+                if type(first) is Recorded:
+                    break
             recording, inner = first.recording, _thread.recording
             if inner is not recording and inner is not None and inner.is_inside(recording):
                 recording = inner  # the body of a loop reads a value from outside of the loop

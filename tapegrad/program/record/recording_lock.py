@@ -11,7 +11,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter
 
+from tapegrad.core.gc_pause import gc_rarely
 from tapegrad.core.recorder import active_stack, restore_stack
 from tapegrad.core.update_lock import letting_others_update
 
@@ -31,6 +33,12 @@ class _Turn:
     __slots__ = ("__weakref__",)
 
 
+class _Thread(threading.local):
+    start: float | None = None
+    """When the outermost recording of this thread began, None outside of recordings."""
+
+
+_thread = _Thread()
 _recorders: list[tuple[int, weakref.ref[_Turn]]] = []
 """The threads that record or wait to record, once per recording."""
 
@@ -87,8 +95,9 @@ def recording_alone() -> Iterator[None]:
     ...     pass
     """
     # In this order: other threads may wait for the lock of updates, and a worker for this one.
-    with letting_others_update(), without_workers(), _lock:
-        before = active_stack()
+    with letting_others_update(), without_workers(), _lock, gc_rarely():
+        before, outer = active_stack(), _thread.start
+        _thread.start = perf_counter() if outer is None else outer
         try:
             yield
         except BaseException:
@@ -99,6 +108,17 @@ def recording_alone() -> Iterator[None]:
             abandon_recording()
             restore_stack(before)
             raise
+        finally:
+            _thread.start = outer
+
+
+def seconds_of_recording() -> float:
+    """Return how long the outermost `recording_alone` of this thread has lasted.
+
+    >>> seconds_of_recording()
+    0.0
+    """
+    return 0.0 if _thread.start is None else perf_counter() - _thread.start
 
 
 def _start_child() -> None:
