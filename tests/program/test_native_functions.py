@@ -12,6 +12,7 @@ import pytest
 import tapegrad as tf
 from tapegrad_numpy import switches
 from tapegrad_numpy.kernels.philox import KERNELS as PHILOX
+from tapegrad_numpy.kernels.updates import KERNELS
 from tapegrad_numpy.loops import compiler
 from tapegrad_numpy.sequences.functions import Functions
 from tests.program.native_calls import check_native, items_of, run_native
@@ -177,6 +178,24 @@ def test_positions_and_offsets() -> None:
     check_native("offset_index", [at], {"axis": 1, "length": 5}, at + 5 * np.arange(3)[:, None])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rate_dtype", ["float32", "float64"])
+def test_rows_move_along_gradients(dtype: str, rate_dtype: str) -> None:
+    """Indices repeat and may count from the end; terms are added in their order."""
+    rng = np.random.default_rng(3)
+    for index, tail in (("int32", (5,)), ("int64", (2, 3)), ("int64", ())):
+        p = rng.normal(size=(7, *tail)).astype(dtype)
+        at = np.append(rng.integers(0, 7, 30), [-1, -7]).astype(index)
+        rows = rng.normal(size=(32, *tail)).astype(dtype)
+        rate = np.asarray(0.3, rate_dtype)
+        expected = p.copy()
+        for k, row in zip(at, rows):
+            expected[k] += row * np.dtype(dtype).type(-float(rate))
+        check_native("sgd_rows_update", [p, rows, at, rate], {}, expected)
+        kernel = KERNELS["sgd_rows_update"]
+        np.testing.assert_array_equal(kernel(p, rows, at, rate)[0], expected)
+
+
 @pytest.mark.parametrize("index", ["int32", "int64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_rows_by_index(dtype: str, index: str) -> None:
@@ -258,6 +277,12 @@ def test_elements_along_an_axis(dtype: str) -> None:
         ("take", [np.ones((4, 2)), np.array([-3])], {"axis": 1}, (4, 1)),
         ("take_add", [np.ones((2, 2)), np.array([0, 3])], {"axis": 0, "size": 3}, (3, 2)),
         ("added_rows", [np.ones((3, 2)), np.ones((2, 2)), np.array([0, 3])], {"axis": 0}, (3, 2)),
+        (
+            "sgd_rows_update",
+            [np.ones((3, 2)), np.ones((2, 2)), np.array([0, 3]), np.ones(())],
+            {},
+            (3, 2),
+        ),
         ("segment_sum", [np.ones((2, 2)), np.array([0, 3])], {"num": 3}, (3, 2)),
         ("segment_take", [np.ones((2, 2)), np.array([0, 2])], {}, (2, 2)),
         ("take_along_axis", [np.ones((2, 2)), np.array([[2, 0]])], {"axis": 0}, (1, 2)),

@@ -35,6 +35,9 @@ CASES: dict[str, Any] = {
     ),
     "gaps": lambda x: sum(tf.sin(x[:, k]) * (k + 1) for k in (1, 2, 4)),
     "one part twice": lambda x: sum(tf.sin(x[k]) + tf.exp(x[k]) for k in range(4)),
+    "a part as a position and as a range": lambda x: sum(
+        tf.sin(x[:, k]) + tf.reduce_sum(tf.exp(x[:, k : k + 1]) * k, 1) for k in range(6)
+    ),
     "a longer part": lambda x: sum(tf.sin(x[k]) for k in range(4)) + tf.reduce_sum(x[:-1] ** 2, 0),
     "a use of the whole": lambda x: sum(tf.sin(x[k]) for k in range(4)) + tf.reduce_sum(x**2, 0),
 }

@@ -46,6 +46,11 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], tuple[float, float]]] = {
     "erfc": (math.erfc, (-5, 10)),
     "ndtr": (ndtr, (-8, 8)),
     "sqrt": (math.sqrt, (0, 100)),
+    "sinh": (math.sinh, (-88.5, 88.5)),
+    "cosh": (math.cosh, (-88.5, 88.5)),
+    "asinh": (math.asinh, (-20, 20)),
+    "acosh": (math.acosh, (1, 20)),
+    "atanh": (math.atanh, (-1, 1)),
 }
 
 
@@ -81,7 +86,8 @@ def samples(name: str, dtype: Any) -> Any:
     low, high = FUNCTIONS[name][1]
     near = rng.uniform(low, high, 20_001)
     tiny = rng.normal(size=4000) * 10.0 ** rng.integers(-30, 0, 4000)
-    tiny = np.abs(tiny) if name in ("log", "sqrt") else tiny
+    tiny = np.abs(tiny) if name in ("acosh", "log", "sqrt") else tiny
+    tiny = tiny / 10 if name == "atanh" else tiny + (name == "acosh")
     return np.concatenate([near, tiny]).astype(dtype)
 
 
@@ -105,6 +111,31 @@ def test_double_precision_is_exact_to_four_units(name: str) -> None:
     # Python's value is itself off by up to 1 unit; that of ndtr by the rounding of x / sqrt(2).
     allowed = 5 + (2 * values**2 if name == "ndtr" else 0)
     assert (units_off(result, exact(FUNCTIONS[name][0], values)) < allowed).all()
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("name", ["asinh", "acosh"])
+def test_inverse_hyperbolic_functions_of_large_arguments(name: str, dtype: Any) -> None:
+    """Where squares overflow, and where the formula changes."""
+    values = np.logspace(1, np.finfo(dtype).maxexp * 0.3, 20_001).astype(dtype)
+
+    result = computed(name, values)
+
+    assert units_off(result, exact(FUNCTIONS[name][0], values)).max() < 2.5
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_hyperbolic_functions_overflow_later_than_the_exponential(name: str, dtype: Any) -> None:
+    last = np.arccosh(np.longdouble(np.finfo(dtype).max)).astype(dtype)
+    values = np.array([last * (1 - 1e-6), -last * (1 - 1e-6), last * (1 + 1e-6), 1e30], dtype)
+
+    result = computed(name, values)
+
+    sign = -1 if name == "sinh" else 1
+    assert np.isfinite(result[:2]).all()
+    assert (result[0] > np.finfo(dtype).max / 2) & (result[1] == sign * result[0])
+    assert (result[2:] == np.inf).all()
 
 
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)

@@ -150,6 +150,69 @@ static INLINE $T log1p_$T($T x) {
 }
 """),
 )
+TEXTS["half_exp"] = (
+    "exp_parts",
+    Template(r"""
+/* exp(a) / 2 and (exp(a) - 1) / 2 for a >= 0; half of exp(a) overflows later than exp(a) */
+static INLINE $T half_exp_$T($T a, $T *without_half) {
+    $I k;
+    $T p = exp_parts_$T(choose_$T(a > $SINH_HIGH, $SINH_HIGH, a), &k), q = power_of_two_$T(k - 2);
+    *without_half = 2 * mad_$T(q, p, q - ($T)0.25);
+    return 2 * mad_$T(q, p, q);
+}
+"""),
+)
+TEXTS["sinh"] = (
+    "half_exp",
+    Template(r"""
+static INLINE $T sinh_$T($T x) {
+    $T a = magnitude_$T(x), e, h = half_exp_$T(a, &e);
+    $T y = choose_$T(a > 20, h, e + e / mad_$T(2, e, 1));
+    return signed_as_$T(choose_$T(a < $TINY, a, y), x);
+}
+"""),
+)
+TEXTS["cosh"] = (
+    "half_exp",
+    Template(r"""
+static INLINE $T cosh_$T($T x) {
+    $T e, h = half_exp_$T(magnitude_$T(x), &e);
+    return h + ($T)0.25 / h;
+}
+"""),
+)
+TEXTS["asinh"] = (
+    "log1p",
+    Template(r"""
+static INLINE $T asinh_$T($T x) {
+    $T a = magnitude_$T(x), square = a * a;
+    int far = a > $LOG_OF_DOUBLE; /* log(2 * a), as log(1 + (a - 1)) + log(2) */
+    $T w = choose_$T(far, a - 1, a + square / (1 + $SQRT(1 + square)));
+    return signed_as_$T(log1p_$T(w) + choose_$T(far, ($T)0.693147180559945309417232, 0), x);
+}
+"""),
+)
+TEXTS["acosh"] = (
+    "log1p",
+    Template(r"""
+static INLINE $T acosh_$T($T x) {
+    $T t = x - 1;
+    int far = x > $LOG_OF_DOUBLE;
+    $T w = choose_$T(far, t, t + $SQRT(t * (t + 2)));
+    $T y = log1p_$T(w) + choose_$T(far, ($T)0.693147180559945309417232, 0);
+    return choose_$T(x < 1, ($T)NAN, y);
+}
+"""),
+)
+TEXTS["atanh"] = (
+    "log1p",
+    Template(r"""
+static INLINE $T atanh_$T($T x) {
+    $T a = magnitude_$T(x);
+    return signed_as_$T(($T)0.5 * log1p_$T(2 * a / (1 - a)), x);
+}
+"""),
+)
 TEXTS["erfc_scaled"] = (
     "exp",
     Template(r"""

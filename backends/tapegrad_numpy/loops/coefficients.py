@@ -30,6 +30,10 @@ class Precision:
     """A power of 8 that makes subnormal numbers normal, and the reciprocal of its cube root."""
     expm1_low: str
     tanh_high: str
+    sinh_high: str
+    """Above it sinh and cosh are infinity."""
+    log_of_double: str
+    """Above it asinh(x) and acosh(x) round to log(2 * x)."""
     tiny: str
     """The magnitude below which x + x**2 rounds to x."""
     sqrt_half_bits: str
@@ -61,6 +65,8 @@ FLOAT = Precision(
     cbrt_scale=("0x1p24f", "0x1p-8f"),
     expm1_low="-18.0f",
     tanh_high="20.0f",
+    sinh_high="89.6f",
+    log_of_double="1e4f",
     tiny="0x1p-25f",
     sqrt_half_bits="0x3f3504f3",
     exp=("0x1p-1f", "0x1.5554dcp-3f", "0x1.555518p-5f", "0x1.120b9ap-7f", "0x1.6d12e0p-10f"),
@@ -92,6 +98,8 @@ DOUBLE = Precision(
     cbrt_scale=("0x1p54", "0x1p-18"),
     expm1_low="-38.0",
     tanh_high="40.0",
+    sinh_high="710.6",
+    log_of_double="1e9",
     tiny="0x1p-54",
     sqrt_half_bits="0x3fe6a09e667f3bcd",
     exp=(

@@ -29,6 +29,7 @@ from tapegrad_numpy.loops.short_columns import write_short_columns
 from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS, flushes, flushing
 from tapegrad_numpy.loops.source import Kernel, write_plain
 from tapegrad_numpy.loops.stages import with_short_rows, write_stages
+from tapegrad_numpy.loops.tiles import TYPES, transposing_text
 from tapegrad_numpy.loops.unrolled_columns import write_unrolled_columns
 from tapegrad_numpy.loops.vector_maths import FUNCTIONS, calls_library, functions_text
 
@@ -92,6 +93,7 @@ def _digest_of_shared_text(identity: str) -> Any:
 def _shared_text() -> str:
     shared = PARTIAL_RESULTS + _parts_text("name", "work", "close") + SMALL_RESULTS
     shared += "".join(flushing("name"))
+    shared += transposing_text(f"transposed_{kind}(" for kind in TYPES)
     return shared + functions_text(FUNCTIONS)
 
 
@@ -200,6 +202,7 @@ def _functions_of(kernels: dict[str, Kernel]) -> frozenset[str]:
 
 def _source(kernels: dict[str, Kernel]) -> str:
     parts = [functions_text(_functions_of(kernels)), PARTIAL_RESULTS, SMALL_RESULTS]
+    parts.append(transposing_text([kernel.text for kernel in kernels.values()]))
     for key, kernel in kernels.items():
         text = kernel.text.replace("_KEY", f"_{key}")
         closes = f"close_{key}" if f"close_{key}(" in text else "0"

@@ -1,8 +1,9 @@
 """C source of loops with stages over many short rows: rows are processed together.
 
 The innermost loops run over adjacent rows, so that they have many steps and all statements are
-vectorised, also those per row. Element j of all rows is processed before element j + 1. The first
-pass that reads an input copies it into a transposed array on the stack for the other passes.
+vectorised, also those per row. Element j of all rows is processed before element j + 1. Inputs and
+outputs in single and double precision are transposed in registers (tiles.py). Of another input, the
+first pass that reads it makes a transposed copy on the stack for the other passes.
 
 If the last axis that is kept is short as well, rows are adjacent along several axes. All inputs are
 then copied into such arrays first, one row after the other.
@@ -13,35 +14,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from tapegrad_numpy.loops.column_stages import SUMMED
 from tapegrad_numpy.loops.combining import Combination
 from tapegrad_numpy.loops.element_types import storage
 from tapegrad_numpy.loops.formulas import for_all_arguments
 from tapegrad_numpy.loops.layout import VECTOR_BYTES
 from tapegrad_numpy.loops.row_passes import ACROSS, ALONG, ELEMENT, Pass, Plan, is_heavy, names_in
 from tapegrad_numpy.loops.source import CUT, WORK, Body, Writer, bounds
+from tapegrad_numpy.loops.tiles import TYPES
 
 LENGTH = 32
-"""The longest short row. To read elements with gaps takes time, which must be worth it."""
-_CHEAP_LENGTH, _CHEAP_LENGTH_IN_MEMORY = 16, 12
-"""The longest short row if there are only cheap operations and sums.
+"""The longest short row."""
+_MOST_CHEAP = 32
+"""The most numbers per row, in all arrays of elements, for a sum and cheap operations.
 
-The second number is for loops that read or write more than two arrays of all elements: to read
-these with gaps takes longer than the operations.
+This and the next limits are measured on one core of a Cascade Lake Xeon, with 256 rows and two to
+twenty arrays. To transpose takes about 0.15 ns per number.
 """
-_MOST_NUMBERS, _MOST_WITH_EXTREMES = 64, 96
-"""The most numbers per row, in all arrays of elements, if a row consists of whole vectors.
+_MOST_NUMBERS, _MOST_WITH_STAGES, _MOST_WITH_EXTREMES = 64, 96, 160
+"""The most numbers per row if a row consists of whole vectors.
 
-One row after the other takes no longer then, except for sums and extremes of a vector. On one core
-of a Cascade Lake Xeon a softmax of 128 rows of 16 elements takes 6.8 and 8.1 us together and one
-after the other if it reads and writes 4 arrays, and 15.9 and 9.6 us if it does with 8 arrays.
+One row after the other takes no longer then, except for several sums, and for extremes of a vector.
 """
-_MOST_ARRAYS, _MOST_WITH_FUNCTIONS = 5, 8
+_MOST_ARRAYS, _MOST_WITH_FUNCTIONS = 6, 12
 """The most arrays of elements if rows have a rest beside whole vectors.
 
 Elementary functions of the rest take as long as those of some vectors.
 """
+_WITH_GAPS = 3
+"""How many arrays an array counts that is not transposed, but read or written with gaps."""
 TOGETHER = 128
-"""The number of rows that are processed together."""
+"""The most rows that are processed together."""
+_MOST_TOGETHER, _FEWEST_TOGETHER = 1 << 15, 32
+"""The most bytes of transposed rows that are processed together, and the fewest rows."""
+_SHORTEST_BLOCK = 4
+"""Shorter rows are transposed without blocks of vectors, which takes less time."""
+_FEWEST_DOUBLES = 6
+"""The shortest rows of double that are transposed before they are stored."""
 _FEWEST = 8
 """The fewest rows that are worth it."""
 _GATHERED_LENGTH, _FEWEST_GATHERED, _MOST_GATHERED = 7, 64, 8
@@ -60,21 +69,29 @@ def has_short_rows(writer: Writer) -> bool:
         return False
     if sizes[-2] < _FEWEST:
         return _are_gathered(writer)
-    lines = writer.formula.per_element
-    has_extremes = any(stage.combine in ("maximum", "minimum") for stage in writer.loop.stages)
-    whole = sum(read.seen == writer.loop.shape for read in writer.loop.inputs)
-    arrays = whole + len(writer.stored())
-    if not has_extremes and not any(map(is_heavy, lines)):
-        return sizes[-1] <= (_CHEAP_LENGTH_IN_MEMORY if arrays > 2 else _CHEAP_LENGTH)
     if sizes[-1] > LENGTH:
         return False
+    lines, stages = writer.formula.per_element, writer.loop.stages
+    has_extremes = any(stage.combine in ("maximum", "minimum") for stage in stages)
+    arrays = _arrays_of_elements(writer)
     numbers = arrays * sizes[-1]
-    if numbers <= (_MOST_WITH_EXTREMES if has_extremes else _MOST_NUMBERS):
+    if len(stages) < 2 and not has_extremes and not any(map(is_heavy, lines)):
+        return numbers <= _MOST_CHEAP or sizes[-1] < _SHORTEST_BLOCK
+    most = _MOST_WITH_STAGES if len(stages) > 1 else _MOST_NUMBERS
+    if numbers <= (_MOST_WITH_EXTREMES if has_extremes else most):
         return True
-    longest = max(stage.dtype.itemsize for stage in writer.loop.stages)
+    longest = max(stage.dtype.itemsize for stage in stages)
     has_functions = any("tg_" in line for line in lines)
     most = _MOST_WITH_FUNCTIONS if has_functions else _MOST_ARRAYS
     return bool(sizes[-1] % (VECTOR_BYTES // longest)) and arrays <= most
+
+
+def _arrays_of_elements(writer: Writer) -> int:
+    """Return the number of arrays of elements that a loop reads and writes."""
+    loop = writer.loop
+    dtypes = [read.dtype for read in loop.inputs if read.seen == loop.shape]
+    dtypes += [loop.outputs[k].dtype for k in writer.stored()]
+    return sum(1 if storage(dtype) in TYPES else _WITH_GAPS for dtype in dtypes)
 
 
 def _can_gather(writer: Writer) -> bool:
@@ -120,13 +137,38 @@ class _ShortRows:
         if not self.is_gathered:
             by_index = writer.gathers.inputs
             self.gathered = {i: level for i, level in self.gathered.items() if i in by_index}
-        shared = [
-            i
-            for i, level in enumerate(levels)
-            if level == ELEMENT and i not in self.gathered and len(self._readers(i)) > 1
-        ]
+        own = [i for i, level in enumerate(levels) if level == ELEMENT and i not in self.gathered]
+        self.tiled = [i for i in own if self._lies_along(i)]
+        """The inputs that are transposed first."""
+        self.tiled_outputs = [] if self.is_gathered else self._tiled_outputs()
+        """The outputs that are transposed last."""
+        self.together = self._rows_together()
+        shared = [i for i in own if i not in self.tiled and len(self._readers(i)) > 1]
         self.transposed = shared[:_MOST_TRANSPOSED]
         """The inputs that the first pass that reads them copies for the others."""
+
+    def _lies_along(self, i: int) -> bool:
+        """Whether the elements of a row of an input follow each other, and may be transposed."""
+        across, along = self.writer.space.steps[i][-2:]
+        return along == 1 and across > 0 and self.writer.input_type(i) in TYPES
+
+    def _tiled_outputs(self) -> list[int]:
+        """The outputs of float, and of double if there are several and rows are not very short."""
+        stored = self.writer.stored()
+        kinds = {k: storage(self.writer.loop.outputs[k].dtype) for k in stored}
+        is_much = len(stored) > 1 and self.writer.space.sizes[-1] >= _FEWEST_DOUBLES
+        return [k for k in stored if kinds[k] == "float" or (kinds[k] == "double" and is_much)]
+
+    def _rows_together(self) -> int:
+        """The number of rows that are processed together, so that their elements fit a cache."""
+        loop = self.writer.loop
+        dtypes = [loop.inputs[i].dtype for i in self.tiled]
+        dtypes += [loop.outputs[k].dtype for k in self.tiled_outputs]
+        row = sum(dtype.itemsize for dtype in dtypes) * self.writer.space.sizes[-1]
+        together = TOGETHER
+        while row * together > _MOST_TOGETHER and together > _FEWEST_TOGETHER:
+            together //= 2
+        return together
 
     def _readers(self, i: int) -> list[Pass]:
         return [one for one in self.plan.passes if f"x{i}" in one.names]
@@ -202,15 +244,17 @@ class _ShortRows:
             "for (int64_t width; row < last; row += width) {",
             *writer.indices(kept, "row"),
             *self._width(kept[-1]),
-            f"width = width < {TOGETHER} ? width : {TOGETHER};",
+            f"width = width < {self.together} ? width : {self.together};",
             *(self._address(i) for i, level in enumerate(writer.levels) if level),
             *writer.targets(),
             *self._row_targets(),
             *self._gathers(),
+            *self._tiles(),
         ]
         for number, one in enumerate(plan.passes):
             lines += [*self._row_statements(number), *self._pass(one)]
-        return [*lines, *self._row_statements(len(plan.passes)), "}\n}"]
+        lines += self._row_statements(len(plan.passes))
+        return [*lines, *self._stored_tiles(), "}\n}"]
 
     def _row_targets(self) -> list[str]:
         """The addresses of the outputs that have one value per row."""
@@ -228,6 +272,23 @@ class _ShortRows:
             f"const int64_t left = {self._number(self.writer.space.sizes[-2])} - i{axis};",
             "width = last - row < left ? last - row : left;",
         ]
+
+    def _tiles(self) -> list[str]:
+        """Copies of the inputs whose rows lie along memory."""
+        lines = []
+        for i in self.tiled:
+            across = self._number(self.writer.space.steps[i][-2])
+            call = f"transposed_{self.writer.input_type(i)}"
+            lines.append(f"{call}(t{i}, {self.together}, p{i}, {across}, width, length);")
+        return lines
+
+    def _stored_tiles(self) -> list[str]:
+        """Copies to the outputs."""
+        lines = []
+        for k in self.tiled_outputs:
+            call = f"transposed_{storage(self.writer.loop.outputs[k].dtype)}"
+            lines.append(f"{call}(q{k}, length, o{k}, {self.together}, length, width);")
+        return lines
 
     def _gathers(self) -> list[str]:
         """Copies of the inputs of all rows that are processed together."""
@@ -263,7 +324,7 @@ class _ShortRows:
             "for (int64_t j = 0; j < length; ++j) {",
             *by_element,
             self.writer.load(i, f"g{i}[{' + '.join(place)}]"),
-            f"t{i}[j * {TOGETHER} + i] = x{i};",
+            f"t{i}[j * {self.together} + i] = x{i};",
             "}",
         ]
 
@@ -287,15 +348,18 @@ class _ShortRows:
 
     def _buffers(self) -> list[str]:
         kept = [(f"kept_{name}", self.values[name].type) for name in self.plan.kept()]
-        kept += [(f"t{i}", self.writer.held_type(i)) for i in self.transposed]
-        sums = [(f"high{p.k}", "double" if p.sums else p.type) for p in self.plan.parts]
+        kept += [(f"t{i}", self.writer.held_type(i)) for i in (*self.transposed, *self.tiled)]
+        outputs = self.writer.loop.outputs
+        kept += [(f"o{k}", storage(outputs[k].dtype)) for k in self.tiled_outputs]
+        is_long = self.writer.space.sizes[-1] > SUMMED
+        sums = [(f"high{p.k}", "double" if p.sums and is_long else p.type) for p in self.plan.parts]
         rows = [(f"row_{name}", self.values[name].type) for name in self.arrays]
         for i, level in self.gathered.items():
             own = (f"{'t' if level == ELEMENT else 'r'}{i}", self.writer.held_type(i))
             (kept if level == ELEMENT else rows).append(own)
         return [
-            *(f"{kind} {name}[{LENGTH * TOGETHER}];" for name, kind in kept),
-            *(f"{kind} {name}[{TOGETHER}];" for name, kind in (*sums, *rows)),
+            *(f"{kind} {name}[{LENGTH * self.together}];" for name, kind in kept),
+            *(f"{kind} {name}[{self.together}];" for name, kind in (*sums, *rows)),
         ]
 
     def _place(self, i: int, *, is_element: bool) -> str:
@@ -353,14 +417,14 @@ class _ShortRows:
         ]  # fmt: skip
 
     def _body(self, one: Pass, parts: list[Combination]) -> Body:
-        place, in_row = f"j * {TOGETHER} + i", "i * length + j"
+        place, in_row = f"j * {self.together} + i", "i * length + j"
         loads = self._row_loads(self._read_by_pass(one))
         ends = []
         for i in range(len(self.writer.loop.inputs)):
             if f"x{i}" not in one.names or self.values[f"x{i}"].level != ELEMENT:
                 continue
             is_copy = i in self.transposed and self._readers(i)[0] is not one
-            is_copy = is_copy or i in self.gathered
+            is_copy = is_copy or i in self.gathered or i in self.tiled
             if is_copy:
                 loads[f"x{i}"] = self.writer.held(i, f"t{i}[{place}]")
             else:
@@ -375,5 +439,8 @@ class _ShortRows:
         if one.stores:
             for k in self.writer.stored():
                 value = self.writer.stored_value(k, self.plan.output_values[k])
-                ends.append(f"q{k}[{in_row}] = {value};")
+                is_tiled = k in self.tiled_outputs
+                ends.append(
+                    f"o{k}[{place}] = {value};" if is_tiled else f"q{k}[{in_row}] = {value};"
+                )
         return Body(loads, self.plan.chosen(one, ELEMENT), ends)

@@ -29,10 +29,11 @@ FAR = ("sin", "cos")
 
 # Functions of the C library, in both precisions.
 _LIBRARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cosh", "fabs",
-    "floor", "fmod", "hypot", "log10", "log2", "nextafter", "rint", "sinh", "sqrt", "tan", "trunc",
+    "acos", "asin", "atan", "atan2", "ceil", "copysign", "fabs", "floor", "fmod", "hypot", "log10",
+    "log2", "nextafter", "rint", "sqrt", "tan", "trunc",
 )  # fmt: skip
 _OWN = (
+    "acosh", "asinh", "atanh", "cosh", "sinh",
     "exp", "exp2", "expm1", "tanh", "log", "log1p", "cbrt", "erf", "erfc", "normcdf", "sin", "cos",
     "exponent_of", "floored_quotient", "floored_remainder", "larger", "log_of_sum", "log2_of_sum",
     "power_of_root", "smaller", "times_power_of_two", "whole_power",
@@ -149,7 +150,8 @@ def _filled(template: Template, precision: Precision) -> str:
         "LN2_HIGH": precision.ln2[0], "LN2_LOW": precision.ln2[1], "LOG2_E": LOG2_E,
         "EXP_LOW": precision.exp_range[0], "EXP_HIGH": precision.exp_range[1],
         "EXP2_HIGH": precision.exp2_high, "EXPM1_LOW": precision.expm1_low,
-        "TANH_HIGH": precision.tanh_high,
+        "TANH_HIGH": precision.tanh_high, "SINH_HIGH": precision.sinh_high,
+        "LOG_OF_DOUBLE": precision.log_of_double,
         "TINY": precision.tiny, "SQRT_HALF": precision.sqrt_half_bits,
         "EXP": _polynomial("r", precision.exp, c_type),
         "CBRT": _horner("m", tuple(f"({c_type}){c}" for c in CBRT), c_type),

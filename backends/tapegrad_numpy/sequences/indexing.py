@@ -148,6 +148,23 @@ int name(const int64_t *h, char **data) { \
             } \
     return 0; \
 }
+/* Add rows times -rate to a copy of a table. */
+#define MOVE_ROWS(name, T, I, R) \
+int name(const int64_t *h, char **data) { \
+    const int64_t count = h[0], size = h[1], width = h[2]; \
+    const I *at = (const I *)data[2]; \
+    const T *x = (const T *)data[1], scale = (T)-(double)*(const R *)data[3]; \
+    T *y = (T *)data[4]; \
+    memcpy(y, data[0], size * width * sizeof(T)); \
+    for (int64_t i = 0; i < count; ++i, x += width) { \
+        int64_t r = at[i]; \
+        if (r < 0) r += size; \
+        if (r < 0 || r >= size) return IN_PYTHON; \
+        T *to = y + r * width; \
+        for (int64_t c = 0; c < width; ++c) to[c] += scale * x[c]; \
+    } \
+    return 0; \
+}
 ADD_ROWS(add_$N_int32, $T, int32_t)
 ADD_ROWS(add_$N_int64, $T, int64_t)
 ADD_TO_ROWS(add_to_$N_int32, $T, int32_t)
@@ -189,9 +206,21 @@ CROSS_ENTROPY(cross_entropy_$N_int32, $T, int32_t)
 CROSS_ENTROPY(cross_entropy_$N_int64, $T, int64_t)
 """
 
+_UPDATES = r"""
+MOVE_ROWS(move_$N_int32_float32, $T, int32_t, float)
+MOVE_ROWS(move_$N_int64_float32, $T, int64_t, float)
+MOVE_ROWS(move_$N_int32_float64, $T, int32_t, double)
+MOVE_ROWS(move_$N_int64_float64, $T, int64_t, double)
+"""
 
-ROWS = Functions(lambda: for_dtypes(_GATHERS, _INDICES) + for_dtypes(_ADDITIONS, _SUMS))
+
+ROWS = Functions(lambda: _row_functions())
 LOSSES = Functions(lambda: functions_text(("exp", "log")) + for_dtypes(_LOSSES, _REAL))
+
+
+def _row_functions() -> str:
+    sums = for_dtypes(_ADDITIONS, _SUMS)
+    return for_dtypes(_GATHERS, _INDICES) + sums + for_dtypes(_UPDATES, _REAL)
 
 
 def _are_known(x: Layout, indices: Layout, layouts: Sequence[Layout]) -> bool:
@@ -249,6 +278,20 @@ def _add(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[
     return ROWS.step(name, (0, 1, 2), map(int, numbers), x.size + y.size)
 
 
+def _move(operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]) -> Made:
+    """Return a step of gradient descent for some rows of a table."""
+    p, rows, indices, rate = operands
+    if not _are_known(p, indices, operands) or p.dtype.name not in _REAL or p.dtype != rows.dtype:
+        return None
+    if rate.size != 1 or rate.dtype.name not in _REAL or len(indices.shape) != 1:
+        return None
+    if rows.shape != (indices.size, *p.shape[1:]):
+        return None
+    numbers = indices.size, p.shape[0], prod(p.shape[1:])
+    name = f"move_{p.dtype.name}_{indices.dtype.name}_{rate.dtype.name}"
+    return ROWS.step(name, range(5), numbers, p.size + rows.size)
+
+
 def _along(
     operands: Sequence[Layout], results: Sequence[Layout], params: Mapping[str, Any]
 ) -> Made:
@@ -293,6 +336,7 @@ WRITERS: dict[str, Writer] = {
     "gather_rows": _gather,
     "scatter_along_axis": _add_along,
     "segment_sum": _add,
+    "sgd_rows_update": _move,
     "sparse_cross_entropy_and_gradient": _cross_entropy,
     "take": _gather,
     "take_add": _add,

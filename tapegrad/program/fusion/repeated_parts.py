@@ -101,7 +101,7 @@ def _with_early_calls(graph: Graph, kinds: CallKinds) -> Graph:
         if call.region or not kinds.is_fusible(call):
             continue
         firsts = [readers.setdefault(value.number, place) for value in call.reads]
-        if call.reads and min(firsts) < place and (weight_of(call) or 0) >= HEAVY:
+        if call.reads and min(firsts) < place and (fusible_weight(call) or 0) >= HEAVY:
             after = [makers[value.number] for value in call.reads if value.number in makers]
             order[place] = max([order[k] for k in (*after, min(firsts))])
     calls = sorted(zip(order, range(len(order)), graph.calls), key=itemgetter(0, 1))

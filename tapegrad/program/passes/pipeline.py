@@ -35,6 +35,7 @@ from tapegrad.program.passes.joined_rows import with_joined_rows
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
 from tapegrad.program.passes.nested_sums import with_nested_sums
+from tapegrad.program.passes.new_axes import without_new_axes
 from tapegrad.program.passes.orders import with_one_sort
 from tapegrad.program.passes.parts import with_shared_parts
 from tapegrad.program.passes.placed_parts import with_joined_parts
@@ -70,6 +71,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     passes: list[Callable[[Graph], Graph]] = [
         with_early_constants,
         with_shared_constants,
+        without_new_axes,
         without_repeated_calls,
         with_shared_parts,
         with_written_parts,

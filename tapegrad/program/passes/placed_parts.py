@@ -53,12 +53,15 @@ def with_joined_parts(graph: Graph) -> Graph:
         return graph
     numbers = unused_numbers(graph)
     gone = {place for joined in found for place in joined.tree.calls}
+    early: dict[int, list[Call]] = defaultdict(list)
+    found = [_with_sums(joined, graph, makers, numbers, early) for joined in found]
     new = {joined.tree.root: _calls(joined, graph, numbers) for joined in found}
     calls: list[Call] = []
     for place, call in enumerate(graph.calls):
         calls.extend(new.get(place, ()))
         if place not in gone:
             calls.append(call)
+        calls.extend(early.get(place, ()))
     return without_dead_calls(replace(graph, calls=in_order(calls)))
 
 
@@ -127,6 +130,36 @@ def _span(call: Call) -> _Span | None:
     return found
 
 
+def _with_sums(
+    joined: _Joined,
+    graph: Graph,
+    makers: Mapping[int, int],
+    numbers: Iterator[int],
+    early: dict[int, list[Call]],
+) -> _Joined:
+    """Return the parts with one value each; several of one part are added where they are made.
+
+    The sums of an unrolled loop are then made in its rounds. `early` gets the calls that are new
+    behind the calls at some positions.
+    """
+    root = graph.calls[joined.tree.root]
+    parts: dict[_Span, list[Value]] = {}
+    for span, values in joined.parts.items():
+        parts[span] = values
+        if len(values) > 1:
+            making = NewCalls(root, numbers)
+            lengths = _with_length(root.results[0].shape, joined.axis, span.stop - span.start)
+            if any(value.shape != values[0].shape for value in values):
+                values = [_of_shape(value, lengths, making) for value in values]
+            total = values[0]
+            for value in values[1:]:
+                total = making.add("add", (total, value), {}, total.shape)
+            place = max([makers.get(value.number, -1) for value in joined.parts[span]])
+            early[place if place >= 0 else joined.tree.calls[0]] += making.calls
+            parts[span] = [total]
+    return replace(joined, parts=parts)
+
+
 def _calls(joined: _Joined, graph: Graph, numbers: Iterator[int]) -> list[Call]:
     """Return the calls that join parts and add the other leaves."""
     root = graph.calls[joined.tree.root]
@@ -160,15 +193,13 @@ def _whole(joined: _Joined, making: NewCalls, target: Value) -> Value:
     for span, parts in joined.parts.items():
         zeros(span.start - end)
         size, end = span.stop - span.start, span.stop
-        total = parts[0]
-        for part in parts[1:]:
-            total = making.add("add", (total, part), {}, total.shape)
-        lengths = _with_length(shape, axis, size)
-        if total.shape != lengths:
-            total = making.add("reshape", (total,), {"shape": lengths}, lengths)
-        append(total, size)
+        append(_of_shape(parts[0], _with_length(shape, axis, size), making), size)
     zeros(shape[axis] - end)
     return making.add("concat", pieces, {"axis": axis, "sizes": tuple(sizes)}, shape)
+
+
+def _of_shape(x: Value, shape: Shape, making: NewCalls) -> Value:
+    return x if x.shape == shape else making.add("reshape", (x,), {"shape": shape}, shape)
 
 
 def _with_length(shape: Shape, axis: int, length: int) -> Shape:
