@@ -56,8 +56,8 @@ def window_of(
     numbers of their results. Of gathers, only those with results in `gathered` are windows.
     """
     first = len(shape) - len(value.shape)
-    along = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
-    behind = _behind(value, along, shape, makers, allowed, gathered)
+    seen = [Along(first + k if n != 1 else None) for k, n in enumerate(value.shape)]
+    behind = _behind(value, seen, shape, makers, allowed, gathered)
     value, along = behind.value, behind.along
     if not behind.names & set(allowed) or 0 in value.shape:
         return None

@@ -8,7 +8,7 @@ is joined only to be read once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -53,7 +53,7 @@ def with_selected_parts(graph: Graph, loops: LoopCompiler) -> Graph:
     return replace(graph, calls=tuple(calls))
 
 
-def _read_by_loops(graph: Graph, joined: Sequence[int], loops: LoopCompiler) -> set[int]:
+def _read_by_loops(graph: Graph, joined: Collection[int], loops: LoopCompiler) -> set[int]:
     """Return those of the values that elementwise calls and reductions read, and others do not."""
     readers: dict[int, list[Call]] = defaultdict(list)
     wanted = {*joined}
