@@ -9,7 +9,7 @@ import pytest
 
 import tapegrad as tf
 from tapegrad.program.emit.lowering import CompiledLoop
-from tapegrad.program.passes.split_axes import split_of
+from tapegrad.program.passes.split_axes import common_splits
 from tests.program.test_short_products import graphs_of
 
 pytest.importorskip("cupy")
@@ -58,6 +58,14 @@ def batch_norm(x: Any, gain: Any, bias: Any) -> Any:
     return tf.nn.relu((x - mean) / tf.sqrt(variance + 1e-3) * gain + bias) * x
 
 
+def group_norm_of_joined_places(x: Any, gain: Any, bias: Any) -> Any:
+    n, h, w, c = x.shape
+    parts = tf.reshape(x, (n, h * w, 3, c // 3))
+    mean = tf.reduce_mean(parts, (1, 3), keepdims=True)
+    variance = tf.reduce_mean(tf.square(parts - mean), (1, 3), keepdims=True)
+    return tf.reshape((parts - mean) / tf.sqrt(variance + 1e-3), x.shape) * gain + bias
+
+
 def heads(x: Any, gain: Any, bias: Any) -> Any:
     n, h, w, c = x.shape
     rows = tf.reshape(tf.tanh(x * gain), (n, h * w * c))
@@ -68,7 +76,7 @@ def heads(x: Any, gain: Any, bias: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("function", [group_norm, batch_norm, heads])
+@pytest.mark.parametrize("function", [group_norm, group_norm_of_joined_places, batch_norm, heads])
 @pytest.mark.parametrize("as_on_a_device", [False, True])
 def test_gradients_are_those_of_eager_mode(
     function: Any, as_on_a_device: bool, monkeypatch: pytest.MonkeyPatch
@@ -79,12 +87,13 @@ def test_gradients_are_those_of_eager_mode(
     compared(gradients(function), *args)
 
 
+@pytest.mark.parametrize("norm", [group_norm, group_norm_of_joined_places])
 def test_no_array_is_stored_between_the_shapes_of_a_group_norm(
-    monkeypatch: pytest.MonkeyPatch,
+    norm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs_of(monkeypatch)
     args = [tf.constant(x) for x in (draw(6, 8, 8, 12), draw(12), draw(12))]
-    compiled = compared(lambda *args: (tf.tanh(group_norm(*args)),), *args)
+    compiled = compared(lambda *args: (tf.tanh(norm(*args)),), *args)
     large = [
         value.shape
         for loop in loops_of(compiled, *args)
@@ -170,13 +179,14 @@ def test_a_gradient_passes_through_selected_parts(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("joined", "parts", "expected"),
+    ("first", "second", "expected"),
     [
-        ((6, 1, 32), (6, 4, 8), ((6,), (1,), (4, 8))),
-        ((6, 32), (2, 3, 1, 32), ((2, 3), (32,))),
+        ((6, 1, 32), (6, 4, 8), (((6,), (1,), (4, 8)), ((6,), (4,), (8,)))),
+        ((6, 32), (2, 3, 1, 32), (((2, 3), (32,)), ((2,), (3,), (1,), (32,)))),
+        ((2, 3, 8), (6, 2, 4), (((2,), (3,), (2, 4)), ((2, 3), (2,), (4,)))),
         ((6, 32), (8, 24), None),
-        ((12,), (5, 2), None),
+        ((12,), (4, 3), (((4, 3),), ((4,), (3,)))),
     ],
 )
-def test_splits(joined: Any, parts: Any, expected: Any) -> None:
-    assert split_of(joined, parts) == expected
+def test_splits(first: Any, second: Any, expected: Any) -> None:
+    assert common_splits(first, second) == expected

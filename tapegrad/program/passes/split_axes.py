@@ -1,16 +1,18 @@
 """Compute elementwise calls in the shape that a reshape gives their values.
 
 A group norm splits the axis of the channels, reduces along some of the new axes, and joins them
-again. Loops do not reach beyond a reshape that splits an axis, since their iteration spaces differ.
-So calls in the joined shape are made calls in the split shape: elements stay in their order, and
-the joined arrays are views of the split ones. The reshape is then inside of one iteration space.
+again. Loops do not reach beyond a reshape that splits or joins axes, since their iteration spaces
+differ. So calls on both sides of it are made calls in the shape that both are split into: elements
+stay in their order, and arrays in the other shapes are views. The reshape is then inside of one
+iteration space.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from itertools import accumulate, pairwise
+from operator import mul
 from typing import Any
 
 from tapegrad.core.backend.capabilities import LoopCompiler
@@ -49,22 +51,31 @@ def _changes_space(call: Call) -> bool:
     return source.size >= LEAST and space_of(source.shape) != space_of(result.shape)
 
 
-def split_of(joined: Shape, parts: Shape) -> Split | None:
-    """Return how axes were split, None if they were not only split.
+def common_splits(first: Shape, second: Shape) -> tuple[Split, Split] | None:
+    """Return how two shapes of the same elements are split into one; None if they cannot be.
 
-    >>> split_of((6, 1, 32), (6, 4, 8)), split_of((6, 32), (8, 24))
-    (((6,), (1,), (4, 8)), None)
+    >>> common_splits((6, 1, 32), (6, 4, 8))
+    (((6,), (1,), (4, 8)), ((6,), (4,), (8,)))
+    >>> common_splits((2, 3, 8), (6, 2, 4))
+    (((2,), (3,), (2, 4)), ((2, 3), (2,), (4,)))
+    >>> common_splits((6, 32), (8, 24)) is None
+    True
     """
-    rest = [n for n in parts if n != 1]
+    ends = sorted({*accumulate(first, mul), *accumulate(second, mul)})
+    if any(end % before for before, end in pairwise(ends)):
+        return None
+    return _split_at(first, ends), _split_at(second, ends)
+
+
+def _split_at(shape: Shape, ends: Sequence[int]) -> Split:
+    """Split axes where the number of elements of all axes up to there is one of `ends`."""
     found: list[Shape] = []
-    for length in joined:
-        own: list[int] = []
-        while rest and prod(own) < length:
-            own.append(rest.pop(0))
-        if prod(own) != length:
-            return None
-        found.append(tuple(own) or (1,))
-    return None if rest else tuple(found)
+    before = 1
+    for length in shape:
+        inner = [end for end in ends if before < end <= before * length]
+        found.append(tuple(end // last for last, end in pairwise([before, *inner])) or (1,))
+        before *= length
+    return tuple(found)
 
 
 class _Spaces:
@@ -106,18 +117,18 @@ class _Spaces:
         return number
 
     def splits(self, reshapes: Sequence[Call]) -> dict[int, Split]:
-        """Return how the axes of groups are split; the first of the finest splits counts."""
+        """Return how the axes of groups are split; of several splits, that into most axes."""
         found: dict[int, Split] = {}
         for call in reshapes:
             source, result = call.reads[0], call.results[0]
-            for joined, parts in ((source, result), (result, source)):
-                split = split_of(joined.shape, parts.shape)
-                is_between = {source.number, result.number} <= self._in_loops
-                if split is None or not is_between:
-                    continue
-                known = found.get(self.group_of(joined))
-                if known is None or len(_flat(known)) < len(_flat(split)):
-                    found[self.group_of(joined)] = split
+            splits = common_splits(source.shape, result.shape)
+            if splits is None or not {source.number, result.number} <= self._in_loops:
+                continue
+            for value, split in zip((source, result), splits):
+                known = found.get(self.group_of(value))
+                has_more = known is None or len(_flat(known)) < len(_flat(split))
+                if has_more and any(len(lengths) > 1 for lengths in split):
+                    found[self.group_of(value)] = split
         return found
 
 
