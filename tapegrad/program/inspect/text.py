@@ -133,7 +133,8 @@ def _given(fused: Fused) -> str:
         f"%{value.number}" + ("" if read.seen == fused.loop.shape else str(list(value.shape)))
         for value, read in zip(fused.reads, fused.loop.inputs)
     ]
-    return f"({', '.join(arguments)})"
+    # A product with short sums reads its operands at several positions.
+    return f"({', '.join(dict.fromkeys(arguments))})"
 
 
 def _ends(fused: Fused, places: Mapping[int, int]) -> str:
