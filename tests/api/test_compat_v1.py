@@ -7,6 +7,7 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.compat.v1 as tf1
+from tapegrad.first_version import MOVED
 
 
 def test_settings_of_sessions_are_accepted_and_running_is_explained() -> None:
@@ -38,7 +39,7 @@ def test_names_that_moved_are_those_of_tapegrad() -> None:
     assert tf.compat.v2 is tf
 
 
-@pytest.mark.parametrize("name", sorted(tf1._MOVED))
+@pytest.mark.parametrize("name", sorted(MOVED))
 def test_every_moved_name_is_found(name: str) -> None:
     assert callable(getattr(tf1, name))
 

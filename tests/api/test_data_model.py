@@ -147,7 +147,7 @@ def test_integers_that_a_dtype_would_change_are_refused(value, dtype):
     v = tf.Variable([1, 2], dtype=dtype)
 
     for use in (lambda: tf.constant(value, dtype), lambda: v.assign([value, value])):
-        with pytest.raises(ValueError, match=f"{dtype} cannot hold integers from"):
+        with pytest.raises(ValueError, match=f"{dtype} cannot hold (the integer|integers from)"):
             use()
     assert v.numpy().tolist() == [1, 2]
     assert tf.constant(np.array(300), "int8").numpy() == 44  # as NumPy's astype
