@@ -27,7 +27,9 @@ UNARY: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 BINARY: list[Callable[[Any, Any], Any]] = [
     tf.add, tf.subtract, tf.multiply, tf.maximum,
-    lambda x, y: x / (tf.square(y) + 1.0), lambda x, y: tf.where(x > y, x, 0.5 * y),
+    lambda x, y: x / (tf.square(y) + 1.0),
+    # Continuous, because rounding decides the condition where x is the mean of equal numbers y.
+    lambda x, y: tf.where(x > y, x, 1.5 * y - 0.5 * x),
 ]  # fmt: skip
 
 

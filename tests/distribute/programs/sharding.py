@@ -95,7 +95,7 @@ for name in ("each clipped", "decayed", "accumulated"):
     train(model, optimizer, own, name in RECORDED)
     expect_weights(model, expected[name], f"sharded states, {name}")
     held = sum(int(np.prod(v.shape)) for v in optimizer.variables)
-    # Two states per parameter are sharded; gradients are accumulated whole, and travel once per step.
+    # Two states per parameter are sharded; accumulated gradients are whole.
     whole = 1 if name == "accumulated" else 0
     assert held < (whole + 2.1 / size) * model.count_params(), held
 
