@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import secrets
@@ -35,12 +36,18 @@ class Mirrored:
         """
         if current_recording() is not None:
             return
-        new = [variable for variable in live_variables() if variable.number > self._last]
+        new = self._new_variables()
+        if new and not current_world().is_alone:
+            gc.collect()  # models that one process has dropped earlier than another one
+            new = self._new_variables()
         if not new and not always:
             return
         equalize_models(new)
         if new:
             self._last = new[-1].number
+
+    def _new_variables(self) -> list[Variable]:
+        return [variable for variable in live_variables() if variable.number > self._last]
 
 
 def equalize_models(variables: Sequence[Variable]) -> None:

@@ -30,7 +30,8 @@ ZEROS = fixed([[2.0, 0.0], [0.0, 0.5], [1.5, 2.0], [0.0, -1.0], [0.5, 0.0], [3.0
 def _by_segment(reduce: Function, num: int, empty: float) -> Function:
     def reference(x: Any, ids: Any) -> Any:
         rows = [x[ids == s] for s in range(num)]
-        return np.stack([reduce(r, 0) if len(r) else np.full(x.shape[1:], empty) for r in rows])
+        none = np.full(x.shape[ids.ndim :], empty)
+        return np.stack([reduce(r, 0) if len(r) else none for r in rows])
 
     return reference
 
