@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from evidence import Entry, Run, Tree, hash_of, log_hash, read_tree
 
@@ -77,6 +78,9 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.before: Tree = read_tree(self.root)
+        contents = repr(sorted(self.before.items())).encode()
+        self.seed = crc32(contents) % 1_000_000
+        """Tests that got no seed would read all sources for one, and depend on each of them."""
         self.logs.mkdir(parents=True, exist_ok=True)
 
     def run_all(
@@ -147,6 +151,7 @@ class Process:
             **{name: os.environ[name] for name in names},
             **self.job.environment,
             "PYTHONPATH": os.pathsep.join(paths),
+            "TAPEGRAD_SEED": str(self.runner.seed),
             "TAPEGRAD_SOURCES_OF": str(root),
             "TAPEGRAD_SOURCES_LOG": str(self.folder / "sources"),
         }
