@@ -49,6 +49,12 @@ class NewCalls:
         )
         return made
 
+    def reshape(self, x: Value, shape: Shape) -> Value:
+        """Return a value in another shape, itself if it has this one."""
+        if x.shape == shape:
+            return x
+        return self.add("reshape", (x,), {"shape": shape}, shape, dtype=x.dtype)
+
     def part(self, x: Value, index: tuple[Any, ...]) -> Value:
         """Return a slice of a value; `index` has a part for each axis."""
         shape = [len(range(*p.indices(n))) for p, n in zip(index, x.shape) if isinstance(p, slice)]

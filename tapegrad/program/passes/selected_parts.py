@@ -89,7 +89,7 @@ def _selection(call: Call, makers: Mapping[int, Call], new: NewCalls) -> list[Ca
     along = tuple(length if k == axis else 1 for k in range(rank))
     counted = {"length": length, "dtype": int32}
     places = new.add("positions_like", (call.reads[0],), counted, (length,), dtype=int32)
-    places = new.add("reshape", (places,), {"shape": along}, along, dtype=int32)
+    places = new.reshape(places, along)
     parts, ends, end = [], [], 0
     for part in call.reads:
         begin, end = end, end + part.shape[axis]

@@ -17,9 +17,10 @@ import numpy as np
 
 from tapegrad.ops.products.short import short_p
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.new_calls import NewCalls
+from tapegrad.program.passes.thin_products import sizes
 
 MOST_TERMS = 4
 """The most terms of a sum where the matrices are large."""
@@ -46,25 +47,24 @@ _DTYPES = ("float32", "float64")
 
 def with_short_products(graph: Graph) -> Graph:
     """Replace products with short sums, and those of narrow matrices, by calls of loops."""
-    if not any(_is_product(call) for call in graph.calls):
-        return graph
     makers = {value.number: call for call in graph.calls for value in call.results}
     numbers = unused_numbers(graph)
-    calls: list[Call] = []
-    for call in graph.calls:
-        if not _is_product(call):
-            calls.append(call)
-        elif _is_short(call):
-            calls.extend(_short(call, makers, NewCalls(call, numbers)))
-        elif _is_narrow(call):
-            calls.extend(_reduction(call, NewCalls(call, numbers)))
-        elif _has_few_vectors(call):
-            calls.extend(_reductions(call, NewCalls(call, numbers)))
-        else:
-            calls.append(call)
-    if len(calls) == len(graph.calls) and all(a is b for a, b in zip(calls, graph.calls)):
+    made = [_in_loops(call, makers, NewCalls(call, numbers)) for call in graph.calls]
+    if not any(made):
         return graph
+    calls = [one for call, new in zip(graph.calls, made, strict=True) for one in new or (call,)]
     return simplified(replace(graph, calls=tuple(calls)))
+
+
+def _in_loops(call: Call, makers: dict[int, Call], new: NewCalls) -> list[Call]:
+    """Return the calls that replace a product, none if it stays."""
+    if not _is_product(call):
+        return []
+    if _is_short(call):
+        return _short(call, makers, new)
+    if _is_narrow(call):
+        return _reduction(call, new)
+    return _reductions(call, new) if _has_few_vectors(call) else []
 
 
 def _is_product(call: Call) -> bool:
@@ -78,12 +78,8 @@ def _is_product(call: Call) -> bool:
 def _sizes(call: Call) -> tuple[int, int, int]:
     """Return the numbers of rows, terms and columns of a product."""
     a, b = call.reads
-    rows, terms = _turned(a.shape, call.params["transpose_a"])
-    return rows, terms, _turned(b.shape, call.params["transpose_b"])[1]
-
-
-def _turned(shape: Shape, is_transposed: bool) -> tuple[int, int]:
-    return (shape[-1], shape[-2]) if is_transposed else (shape[-2], shape[-1])
+    rows, terms = sizes(a.shape, call.params["transpose_a"])
+    return rows, terms, sizes(b.shape, call.params["transpose_b"])[1]
 
 
 def _is_short(call: Call) -> bool:
@@ -99,17 +95,22 @@ def _short(call: Call, makers: dict[int, Call], new: NewCalls) -> list[Call]:
     """
     a, b = call.reads
     (result,) = call.results
-    maker = makers.get(a.number)
-    collected = maker is not None and maker.primitive.name == "reshape"
-    source = maker.reads[0] if collected and maker is not None else a
-    if not collected or call.params["transpose_a"] or source.shape[-1] != a.shape[-1]:
-        return [replace(call, primitive=short_p)]
-    if len(source.shape) < 3 or len(a.shape) != 2:
+    source = _stack_of_rows(a, makers)
+    if source is None or call.params["transpose_a"]:
         return [replace(call, primitive=short_p)]
     shape = (*source.shape[:-1], result.shape[-1])
     made = new.add(short_p.name, (source, b), dict(call.params), shape)
     new.add("reshape", (made,), {"shape": result.shape}, result.shape, result)
     return new.calls
+
+
+def _stack_of_rows(matrix: Value, makers: dict[int, Call]) -> Value | None:
+    """Return the stack of which a reshape collected the rows in a matrix, None without one."""
+    maker = makers.get(matrix.number)
+    if maker is None or maker.primitive.name != "reshape" or len(matrix.shape) != 2:
+        return None
+    stack = maker.reads[0]
+    return stack if len(stack.shape) > 2 and stack.shape[-1] == matrix.shape[-1] else None
 
 
 def _is_narrow(call: Call) -> bool:
@@ -126,7 +127,7 @@ def _reduction(call: Call, new: NewCalls) -> list[Call]:
     first = _with_long_axis_first(a, not call.params["transpose_a"], new)
     second = _with_long_axis_first(b, call.params["transpose_b"], new)
     factors = [
-        new.add("reshape", (factor,), {"shape": shape}, shape)
+        new.reshape(factor, shape)
         for factor, shape in ((first, (terms, rows, 1)), (second, (terms, 1, columns)))
     ]
     products = new.add("multiply", factors, {}, (terms, rows, columns))
@@ -138,8 +139,7 @@ def _reduction(call: Call, new: NewCalls) -> list[Call]:
 
 def _with_long_axis_first(matrix: Value, is_last: bool, new: NewCalls) -> Value:
     n, m = matrix.shape[-2:]
-    if len(matrix.shape) > 2:
-        matrix = new.add("reshape", (matrix,), {"shape": (n, m)}, (n, m))
+    matrix = new.reshape(matrix, (n, m))
     if not is_last:
         return matrix
     return new.add("permute_dims", (matrix,), {"axes": (1, 0)}, (m, n))
@@ -168,8 +168,7 @@ def _reductions(call: Call, new: NewCalls) -> list[Call]:
     totals = []
     for k in range(min(rows, columns)):
         part = slice(k, k + 1), slice(None)
-        vector = new.part(vectors, part if by_rows else part[::-1])
-        vector = new.add("reshape", (vector,), {"shape": shape}, shape)
+        vector = new.reshape(new.part(vectors, part if by_rows else part[::-1]), shape)
         products = new.add("multiply", (matrix, vector), {}, matrix.shape)
         summing = {"axis": (summed,), "keepdims": False}
         totals.append(new.add("sum", (products,), summing, (max(rows, columns),)))
@@ -184,8 +183,8 @@ def _selected(parts: list[Value], call: Call, axis: int, new: NewCalls) -> list[
     int32, boolean = np.dtype("int32"), np.dtype(bool)
     counted = {"length": len(parts), "dtype": int32}
     places = new.add("positions_like", (call.reads[0],), counted, (len(parts),), dtype=int32)
-    places = new.add("reshape", (places,), {"shape": along}, along, dtype=int32)
-    *others, total = [new.add("reshape", (part,), {"shape": shape}, shape) for part in parts]
+    places = new.reshape(places, along)
+    *others, total = [new.reshape(part, shape) for part in parts]
     for k in reversed(range(len(others))):
         hits = new.add("equal", (places, k), {}, along, dtype=boolean)
         total = new.add("where", (hits, others[k], total), {}, result.shape)

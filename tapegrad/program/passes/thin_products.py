@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import Any
 
-from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import unused_numbers
-from tapegrad.program.graph.graph import Call, Graph, Shape, Value
+from tapegrad.program.graph.graph import Call, Graph, Shape
+from tapegrad.program.passes.new_calls import NewCalls
 
 FEWEST = 16
 """The fewest products of a stack of rows with columns; BLAS is fast for a few long ones."""
@@ -61,14 +60,13 @@ def _with_vector(call: Call, numbers: Iterator[int]) -> list[Call]:
         return []
     if matrix.size < LEAST_READ:
         return []
-    making = _Making(call, numbers)
+    new = NewCalls(call, numbers)
     depth = vector.size
-    along = making.reshape(vector, (depth, 1) if turned else (depth,))
-    terms = making.value(matrix.shape, result)
-    making.call("multiply", (matrix, along), {}, terms)
-    total = making.value((result.size,), result)
-    making.call("sum", (terms,), {"axis": (0 if turned else 1,), "keepdims": False}, total)
-    return making.ending_in(total, result)
+    along = new.reshape(vector, (depth, 1) if turned else (depth,))
+    terms = new.add("multiply", (matrix, along), {}, matrix.shape)
+    summed = {"axis": (0 if turned else 1,), "keepdims": False}
+    new.reshape(new.add("sum", (terms,), summed, (result.size,)), result.shape)
+    return new.ending_in(result)
 
 
 def _replaced(call: Call, numbers: Iterator[int]) -> list[Call]:
@@ -78,67 +76,27 @@ def _replaced(call: Call, numbers: Iterator[int]) -> list[Call]:
     (a, b), (result,) = call.reads, call.results
     if not a.dtype == b.dtype == result.dtype or 0 in result.shape:
         return []
-    rows, depth = _sizes(a.shape, call.params["transpose_a"])
-    depth_b, columns = _sizes(b.shape, call.params["transpose_b"])
+    rows, depth = sizes(a.shape, call.params["transpose_a"])
+    depth_b, columns = sizes(b.shape, call.params["transpose_b"])
     assert depth == depth_b
-    making = _Making(call, numbers)
+    new = NewCalls(call, numbers)
     if depth == 1:
-        first = making.reshape(a, (*a.shape[:-2], rows, 1))
-        second = making.reshape(b, (*b.shape[:-2], 1, columns))
-        making.call("multiply", (first, second), {}, result)
-        return making.calls
+        first = new.reshape(a, (*a.shape[:-2], rows, 1))
+        second = new.reshape(b, (*b.shape[:-2], 1, columns))
+        new.add("multiply", (first, second), {}, result.shape, result)
+        return new.calls
     few = prod(result.shape) < FEWEST or result.dtype.name not in _SUMMED
     if rows != 1 or columns != 1 or few:
         return []
-    first = making.reshape(a, (*a.shape[:-2], depth))
-    second = making.reshape(b, (*b.shape[:-2], depth))
+    first = new.reshape(a, (*a.shape[:-2], depth))
+    second = new.reshape(b, (*b.shape[:-2], depth))
     batch = result.shape[:-2]
-    terms = making.value((*batch, depth), result)
-    making.call("multiply", (first, second), {}, terms)
-    total = making.value(batch, result)
-    making.call("sum", (terms,), {"axis": (len(batch),), "keepdims": False}, total)
-    making.call("reshape", (total,), {"shape": result.shape}, result)
-    return making.calls
+    terms = new.add("multiply", (first, second), {}, (*batch, depth))
+    total = new.add("sum", (terms,), {"axis": (len(batch),), "keepdims": False}, batch)
+    new.add("reshape", (total,), {"shape": result.shape}, result.shape, result)
+    return new.calls
 
 
-def _sizes(shape: Shape, is_transposed: bool) -> tuple[int, int]:
+def sizes(shape: Shape, is_transposed: bool) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a matrix that a product may transpose."""
     return (shape[-1], shape[-2]) if is_transposed else (shape[-2], shape[-1])
-
-
-class _Making:
-    """The calls that replace a product."""
-
-    def __init__(self, product: Call, numbers: Iterator[int]) -> None:
-        self.calls: list[Call] = []
-        self._product = product
-        self._numbers = numbers
-
-    def value(self, shape: Shape, like: Value) -> Value:
-        return replace(like, number=next(self._numbers), shape=shape)
-
-    def reshape(self, value: Value, shape: Shape) -> Value:
-        if value.shape == shape:
-            return value
-        made = self.value(shape, value)
-        self.call("reshape", (value,), {"shape": shape}, made)
-        return made
-
-    def ending_in(self, value: Value, result: Value) -> list[Call]:
-        """Return the calls, of which the last one makes a result with the elements of a value."""
-        if value.shape == result.shape:
-            return [*self.calls[:-1], replace(self.calls[-1], results=(result,))]
-        self.call("reshape", (value,), {"shape": result.shape}, result)
-        return self.calls
-
-    def call(
-        self, name: str, operands: tuple[Value, ...], params: dict[str, Any], result: Value
-    ) -> None:
-        made = replace(
-            self._product,
-            primitive=PRIMITIVES[name],
-            operands=operands,
-            params=params,
-            results=(result,),
-            aliases=name == "reshape",
-        )
-        self.calls.append(made)
