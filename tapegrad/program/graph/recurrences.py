@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad.core.exact_key import exact_key
 from tapegrad.program.graph.formulas import COMBINING, weight_of
-from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.graph.graph import Call, Shape, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.repetition import repetitions
 
@@ -34,6 +34,10 @@ class Entry:
     @property
     def following(self) -> Entry:
         return Entry(self.array, self.axis, self.position + 1)
+
+    @property
+    def shape(self) -> Shape:
+        return (*self.array.shape[: self.axis], *self.array.shape[self.axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -137,30 +141,53 @@ def matched(
 ) -> Rounds | None:
     """Return the most consecutive rounds around the middle whose operands correspond.
 
-    `entry_of` has the values, by their numbers, that are entries of arrays.
+    Calls whose operands do not, such as those that read a reduction of a round, and calls that read
+    these, are left out of the rounds. `entry_of` has the values, by their numbers, that are entries
+    of arrays.
     """
     own = {
         calls[p].results[0].number: (place, number)
         for number, round_ in enumerate(places)
         for place, p in enumerate(round_)
     }
-    count, middle = len(places), len(places) // 2
-    first, last = 0, count
-    kinds: list[list[_Kind]] = []
-    for place in range(len(places[0])):
-        kinds.append([])
-        for position in range(len(calls[places[0][place]].operands)):
-            given = [calls[round_[place]].operands[position] for round_ in places]
-            kind = _Kind(given, middle, own, entry_of)
-            first = max(first, *[k + 1 for k in range(middle) if not kind.fits(k)], 0)
-            last = min(last, *[k for k in range(middle, count) if not kind.fits(k)], count)
-            kinds[-1].append(kind)
-    if last - first < LEAST_ROUNDS:
+    middle = len(places) // 2
+    kinds = [
+        [
+            _Kind([calls[round_[place]].operands[position] for round_ in places], own, entry_of)
+            for position in range(len(calls[places[0][place]].operands))
+        ]
+        for place in range(len(places[0]))
+    ]
+    kept = _corresponding(kinds, len(places))
+    first = max([kind.first for place in kept for kind in kinds[place]], default=0)
+    last = min([kind.last for place in kept for kind in kinds[place]], default=0)
+    if last - first < LEAST_ROUNDS or not first <= middle < last:
         return None
-    operands = tuple([tuple([kind.operand(first, last) for kind in row]) for row in kinds])
-    found = Rounds(tuple(places[first:last]), operands)
+    new = {place: k for k, place in enumerate(kept)}
+    operands = tuple([
+        tuple([kind.operand(first, last, new) for kind in kinds[place]]) for place in kept
+    ])  # fmt: skip
+    rounds = tuple([tuple([round_[place] for place in kept]) for round_ in places[first:last]])
     steps = {x.step for row in operands for x in row if isinstance(x, Along)}
-    return found if len(steps) < 2 else None
+    return Rounds(rounds, operands) if len(steps) < 2 else None
+
+
+def _corresponding(kinds: Sequence[Sequence[_Kind]], count: int) -> list[int]:
+    """Return the places of the calls whose operands correspond in at least half of the rounds."""
+    kept = {
+        place
+        for place, row in enumerate(kinds)
+        if all(2 * (kind.last - kind.first) >= count for kind in row)
+    }
+    while True:
+        lost = {
+            place
+            for place in kept
+            if any(kind.source is not None and kind.source not in kept for kind in kinds[place])
+        }
+        if not lost:
+            return sorted(kept)
+        kept -= lost
 
 
 class _Kind:
@@ -169,10 +196,10 @@ class _Kind:
     def __init__(
         self,
         given: Sequence[Any],
-        middle: int,
         own: Mapping[int, tuple[int, int]],
         entry_of: Mapping[int, Entry],
     ) -> None:
+        middle = len(given) // 2
         self._given, self._middle, self._own, self._entry_of = given, middle, own, entry_of
         self._here, following = self._entry(middle), self._entry(middle + 1)
         self._step = 0
@@ -184,6 +211,14 @@ class _Kind:
             self._kind = here.number
         elif self._kind is None and abs(self._step) == 1:
             self._kind = self._here
+        count = len(given)
+        self.first = max([k + 1 for k in range(middle) if not self.fits(k)], default=0)
+        self.last = min([k for k in range(middle, count) if not self.fits(k)], default=count)
+
+    @property
+    def source(self) -> int | None:
+        """The place of the call of a round that makes the operand, if one does."""
+        return self._kind.place if isinstance(self._kind, Own) else None
 
     def _entry(self, k: int) -> Entry | None:
         value = self._given[k]
@@ -213,11 +248,11 @@ class _Kind:
             return entry is not None and entry == Entry(kind.array, kind.axis, position)
         return bool(value.number == kind)
 
-    def operand(self, first: int, last: int) -> Operand:
-        """Return the operand of the rounds from `first` to `last`."""
+    def operand(self, first: int, last: int, places: Mapping[int, int]) -> Operand:
+        """Return the operand of the rounds from `first` to `last`, at the new places of calls."""
         kind, given = self._kind, tuple(self._given[first:last])
         if isinstance(kind, Own):
-            return Own(kind.place, kind.before, given[: kind.before])
+            return Own(places[kind.place], kind.before, given[: kind.before])
         if isinstance(kind, Entry):
             position = kind.position + self._step * (first - self._middle)
             return Along(kind.array, kind.axis, position, self._step)

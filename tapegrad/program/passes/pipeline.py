@@ -20,6 +20,7 @@ from tapegrad.program.graph.graph import (
 )
 from tapegrad.program.passes.algebra import simplified
 from tapegrad.program.passes.attention import with_attention
+from tapegrad.program.passes.batched_calls import with_batched_calls
 from tapegrad.program.passes.broadcasts import with_late_broadcasts
 from tapegrad.program.passes.centred_sums import without_centred_sums
 from tapegrad.program.passes.complex_sums import with_sums_of_parts
@@ -109,6 +110,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
     if backend is not None and loops is not None and (one_call or one_launch):
         rolled = partial(with_recurrences, loops=loops, in_one_launch=one_launch)
         passes.append(partial(rolled, put=backend.from_host))
+        passes.append(with_batched_calls)
     if loops is not None:
         passes.append(with_late_broadcasts)
         passes.append(with_early_real_parts)
