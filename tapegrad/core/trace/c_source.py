@@ -45,6 +45,9 @@ _INFIX = {
     "logical_and": "&&",
     "logical_or": "||",
     "logical_xor": "!=",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
 }
 _SPELLED = {
     "negative": "-{0}",
@@ -73,6 +76,11 @@ _SPELLED = {
     "float_exponent": "exponent_of({0})",
     "ldexp": "times_power_of_two({0}, {1})",
     "ndtr": "normcdf({0})",
+    "bitwise_invert": "~{0}",
+    # As in NumPy, a shift by more bits than there are leaves none but the sign.
+    "bitwise_left_shift": "{1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? ({T})({0} << {1}) : ({T})0",
+    "bitwise_right_shift": "{0} >> ({1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? {1} : "
+    "({T})(8 * sizeof({T}) - 1)) >> ({1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? 0 : 1)",
 }
 _LOG_AT_INFINITY = "{T}(hypot({0}.real(), {0}.imag()), atan2({0}.imag(), {0}.real()))"
 _COMPLEX = {

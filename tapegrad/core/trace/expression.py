@@ -73,7 +73,6 @@ class Expression:
         raise UntraceableError("There is no formula for this operator.")
 
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = _no_operator
-    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_operator
 
     def __add__(self, other: Any) -> Any:
         return arithmetic("add", self, other)
@@ -114,6 +113,18 @@ class Expression:
     def __abs__(self) -> Any:
         return magnitude("abs", self)
 
+    def __lshift__(self, other: Any) -> Any:
+        return on_bits("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return on_bits("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return on_bits("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return on_bits("bitwise_right_shift", other, self)
+
     def __lt__(self, other: Any) -> Any:
         return comparison("less", self, other)
 
@@ -133,25 +144,25 @@ class Expression:
         return comparison("not_equal", self, other)
 
     def __and__(self, other: Any) -> Any:
-        return logic("logical_and", self, other)
+        return on_bits("bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return logic("logical_and", other, self)
+        return on_bits("bitwise_and", other, self)
 
     def __or__(self, other: Any) -> Any:
-        return logic("logical_or", self, other)
+        return on_bits("bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return logic("logical_or", other, self)
+        return on_bits("bitwise_or", other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return logic("logical_xor", self, other)
+        return on_bits("bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return logic("logical_xor", other, self)
+        return on_bits("bitwise_xor", other, self)
 
     def __invert__(self) -> Any:
-        return logic("logical_not", self)
+        return on_bits("bitwise_invert", self)
 
 
 def array_input(index: int, dtype: DType) -> Expression:
@@ -273,6 +284,15 @@ def brought(value: Any, dtype: DType) -> Expression:
 # Families of operations
 
 
+LOGIC_OF_BITS = {
+    "bitwise_and": "logical_and",
+    "bitwise_invert": "logical_not",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}
+"""The names of bitwise operations for booleans."""
+
+
 def arithmetic(name: str, *values: Any) -> Expression:
     """Return an operation whose result has the dtype of its operands."""
     operands, dtype, weak = promoted(values)
@@ -307,6 +327,16 @@ def logic(name: str, *values: Any) -> Expression:
     if dtype != _BOOL:
         raise UntraceableError(f"{name} of numbers is not traced.")
     return Expression(name, _BOOL, tuple(operands))
+
+
+def on_bits(name: str, *values: Any) -> Expression:
+    """Return a bitwise operation on integers; on booleans it is the logical one."""
+    operands, dtype, weak = promoted(values)
+    if dtype == _BOOL and name in LOGIC_OF_BITS:
+        return logic(LOGIC_OF_BITS[name], *values)
+    if dtype is None or kind_of_dtype(dtype) not in "iu":
+        raise UntraceableError(f"{name} of other numbers than integers is not traced.")
+    return Expression(name, dtype, tuple(operands), weak=weak)
 
 
 def magnitude(name: str, x: Expression) -> Expression:

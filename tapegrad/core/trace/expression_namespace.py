@@ -10,6 +10,7 @@ import numpy as np
 
 from tapegrad.core.trace.expression import (
     EXPRESSIONS,
+    LOGIC_OF_BITS,
     Expression,
     UntraceableError,
     arithmetic,
@@ -21,6 +22,7 @@ from tapegrad.core.trace.expression import (
     kind_of_dtype,
     logic,
     magnitude,
+    on_bits,
     promoted,
 )
 
@@ -37,12 +39,7 @@ _ARITHMETIC = ("add", "maximum", "minimum", "multiply", "negative", "sign", "squ
 _COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
 _TESTS = ("isfinite", "isinf", "isnan", "signbit")
 _LOGIC = ("logical_and", "logical_not", "logical_or", "logical_xor")
-_BITS_OF_TRUTH = {
-    "bitwise_and": "logical_and",
-    "bitwise_invert": "logical_not",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-}
+_BITS = (*LOGIC_OF_BITS, "bitwise_left_shift", "bitwise_right_shift")
 _KINDS = {
     "bool": "b",
     "signed integer": "i",
@@ -94,8 +91,8 @@ class _Namespace:
             setattr(self, name, partial(comparison, name))
         for name in _LOGIC:
             setattr(self, name, partial(logic, name))
-        for name, same in _BITS_OF_TRUTH.items():
-            setattr(self, name, partial(logic, same))
+        for name in _BITS:
+            setattr(self, name, partial(on_bits, name))
         for name in ("abs", "real", "imag"):
             setattr(self, name, partial(magnitude, name))
         for dtype in ("bool_", "int32", "int64", "float32", "float64"):

@@ -28,9 +28,10 @@ COMBINING = {
 """Reduction primitives and their combining operation."""
 
 _CHEAP = frozenset({
-    "abs", "add", "astype", "constant", "equal", "greater", "greater_equal", "input", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "maximum", "minimum", "multiply",
-    "negative", "not_equal", "square", "subtract", "where",
+    "abs", "add", "astype", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "constant", "equal", "greater", "greater_equal", "input",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "maximum", "minimum",
+    "multiply", "negative", "not_equal", "square", "subtract", "where",
 })  # fmt: skip
 HEAVY = 8
 """The weight of an operation that costs more than a memory read."""

@@ -105,21 +105,65 @@ def _behind(
     allowed: Collection[str],
     gathered: Collection[int],
 ) -> _Behind:
-    """Follow a value through views and windows."""
+    """Follow a value through views and windows.
+
+    A view may remove an axis of length 1 outside of which are zeros. The border is kept until a
+    slice that has removed an axis takes it. If there is none, the value before the view is read.
+    """
     call, names = makers.get(value.number), set[str]()
     indices: list[tuple[Value, Shape]] = []
+    border: Along | None = None
+    before = _Behind(value, along, indices, names)
     while call is not None and 0 not in value.shape:
         if call.primitive.name in GATHERS:
-            inside = value.number in gathered
+            inside = value.number in gathered and border is None
             found = _gather(call, along, shape, indices) if inside else None
+        elif border is None and (lost := _lost_border(call, along)) is not None:
+            before = _Behind(value, along, indices, {*names})
+            border, found = along[lost], _of_view(call, _without_border(along, lost))
         else:
             found = _through(call, value, along, shape, allowed)
         if found is None:
             break
+        if border is not None and call.primitive.name == "slice":
+            taken = _with_border(call, found, border)
+            border, found = (None, taken) if taken is not None else (border, found)
         names.add(call.primitive.name)
         along, value = found, call.reads[0]
         call = makers.get(value.number)
-    return _Behind(value, along, indices, names)
+    return before if border is not None else _Behind(value, along, indices, names)
+
+
+def _lost_border(call: Call, along: Sequence[Along]) -> int | None:
+    """Return the only axis of length 1 that a reshape has added, if zeros are outside of it."""
+    if call.primitive.name != "reshape" or not is_view(call):
+        return None
+    found = [
+        k
+        for k, (one, n) in enumerate(zip(along, call.results[0].shape))
+        if n == 1 and one.mode in _BORDERED
+    ]
+    if len(found) != 1:
+        return None
+    one = along[found[0]]
+    is_plain = one.mode == ZEROS and (one.offset, one.step, one.size) == (0, 1, 1)
+    return found[0] if is_plain else None
+
+
+def _without_border(along: Sequence[Along], lost: int) -> list[Along]:
+    return [Along(None) if k == lost else one for k, one in enumerate(along)]
+
+
+def _with_border(call: Call, along: list[Along], border: Along) -> list[Along] | None:
+    """Return the positions in the operand of a slice, one of which has the border."""
+    parts = [p for p in _every_axis(call.params["index"], call.reads[0].shape) if p is not None]
+    numbers = [k for k, part in enumerate(parts) if isinstance(part, int)]
+    if not numbers:
+        return None
+    taken = numbers[0]
+    return [
+        replace(border, offset=one.offset) if k == taken else one for k, one in enumerate(along)
+    ]
 
 
 def _in_space(

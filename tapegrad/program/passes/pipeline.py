@@ -32,6 +32,7 @@ from tapegrad.program.passes.definitions import with_definitions
 from tapegrad.program.passes.early_windows import with_early_windows
 from tapegrad.program.passes.epilogues import with_epilogues, with_operand_sums
 from tapegrad.program.passes.half_precision import with_wide_calls
+from tapegrad.program.passes.joined_parts import with_parts_before_joins
 from tapegrad.program.passes.joined_rows import with_joined_rows
 from tapegrad.program.passes.layouts import with_joins_last
 from tapegrad.program.passes.losses import with_losses_and_gradients
@@ -76,6 +77,7 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         without_repeated_calls,
         with_shared_parts,
         with_written_parts,
+        with_parts_before_joins,
         without_dead_calls,
         partial(with_elementwise_writes, of_all_sizes=is_captured),
         with_one_sort,

@@ -21,10 +21,10 @@ from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.windows import MOVES, PARTS
 from tapegrad.program.passes.new_calls import NewCalls
 
-MOST_PARTS = 4
+MOST_PARTS = 16
 """The most parts from which a loop selects."""
 
-MOST_READERS = 3
+MOST_READERS = 8
 """The most calls that select; for more of them the joined array is stored."""
 
 _FILLED = ("broadcast_to", "full_like")
@@ -35,7 +35,9 @@ def with_selected_parts(graph: Graph, loops: LoopCompiler) -> Graph:
     found = {
         call.results[0].number: call
         for call in graph.calls
-        if call.primitive.name == "concat" and not call.region and len(call.reads) <= MOST_PARTS
+        if call.primitive.name in ("concat", "stack")
+        and not call.region
+        and 1 < len(call.operands) == len(call.reads) <= MOST_PARTS
     }
     if not found or not loops.windows:
         return graph
@@ -91,7 +93,11 @@ def _selection(call: Call, makers: Mapping[int, Call], new: NewCalls) -> list[Ca
     places = new.add("positions_like", (call.reads[0],), counted, (length,), dtype=int32)
     places = new.reshape(places, along)
     parts, ends, end = [], [], 0
-    for part in call.reads:
+    if call.primitive.name == "stack":
+        reads = [new.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in call.reads]
+    else:
+        reads = list(call.reads)
+    for part in reads:
         begin, end = end, end + part.shape[axis]
         if begin != end:
             ends.append(end)
