@@ -129,3 +129,27 @@ def test_a_roll_moves_elements_as_numpy_does(dtype: Any, number: int) -> None:
         expected = np.roll(x.get(), shifts, axes) if axes else x.get()
         assert found.get().tobytes() == np.ascontiguousarray(expected).tobytes()
         assert found.data.ptr != x.data.ptr or not x.size
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_stacked_arrays_lie_beside_each_other(axis: int, dtype: Any) -> None:
+    x = values(dtype)
+    parts = [x[:, 1:], x[:, :-1], x[:, 1:, ::1]]
+    rank = x.ndim + 1
+
+    stacked = joins.stack(*parts, axis=axis % rank)
+
+    expected = np.stack([part.get() for part in parts], axis=axis)
+    assert stacked.get().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 6, 8, 16, 24])
+@pytest.mark.parametrize("count", [2, 15, 16, 17, 90])
+def test_lines_of_any_width_are_joined(width: int, count: int) -> None:
+    whole = cupy.arange(5 * width * count, dtype="int16").reshape(5, width * count)
+    parts = [whole[:, k * width : (k + 1) * width] for k in range(count)]
+
+    joined = joins.concat(*parts, axis=1, sizes=(width,) * count)
+
+    np.testing.assert_array_equal(joined.get(), whole.get())

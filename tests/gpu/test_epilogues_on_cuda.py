@@ -316,6 +316,19 @@ def test_addends_of_another_dtype_raise_the_result() -> None:
     np.testing.assert_allclose(exact(got), exact(a) @ exact(b) + exact(bias), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_a_residual_with_gaps_between_rows_is_not_copied(
+    dtype: Any, one_call: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = draw((64, 256), dtype), draw((256, 512), dtype, 1)
+    residual = draw((64, 5, 512), dtype, 3)[:, 3]
+    bias = draw((512,), dtype, 2)
+    monkeypatch.setattr(epilogues, "contiguous_copy", None)
+
+    compute_and_check(a, b, None, residual)
+    compute_and_check(a, b, bias, residual, "relu")
+
+
 def test_a_residual_that_is_broadcast_is_added_all_the_same() -> None:
     a, b, row = draw((4, 5), "float32"), draw((5, 6), "float32", 1), draw((1, 6), "float32", 2)
 

@@ -201,7 +201,7 @@ class Product:
     """
 
     __slots__ = (
-        "__weakref__", "_a", "_b", "_choice", "_choices", "_d", "_description", "_device",
+        "__weakref__", "_a", "_b", "_c", "_choice", "_choices", "_d", "_description", "_device",
         "_handle", "_key", "_lock", "_numbers", "_one", "_product", "_sum", "_vector", "_zero",
     )  # fmt: skip
 
@@ -226,6 +226,9 @@ class Product:
         self._a = self._layout(a[::-1] if gemm.transpose_a else a, gemm.lda, gemm, gemm.stride_a)
         self._b = self._layout(b[::-1] if gemm.transpose_b else b, gemm.ldb, gemm, gemm.stride_b)
         self._d = self._layout((gemm.rows, gemm.columns), gemm.rows, gemm, gemm.stride_d)
+        self._c = self._d
+        if gemm.ldc:
+            self._c = self._layout((gemm.rows, gemm.columns), gemm.ldc, gemm, gemm.stride_d)
         # Without scratch memory a product is one launch. A second launch, which adds partial
         # products, pays only for large or deep products. Sums may need scratch memory.
         work = gemm.batch * gemm.rows * gemm.columns * gemm.depth
@@ -274,7 +277,7 @@ class Product:
                 _set(name, preference, attribute, c_uint32(alignment))
             choices, count = (_Choice * most)(), c_int()
             status = LIBRARY.cublasLtMatmulAlgoGetHeuristic(
-                self._handle, self._description, self._a, self._b, self._d, self._d, preference,
+                self._handle, self._description, self._a, self._b, self._c, self._d, preference,
                 most, byref(choices), byref(count),
             )  # fmt: skip
         finally:
@@ -335,8 +338,8 @@ class Product:
             status = _multiply(
                 self._handle, self._description, self._one, a, self._a, b, self._b,
                 self._one if c else self._zero,
-                c or d, self._d, d, self._d, ctypes.addressof(choice), space or None,
-                choice.workspace, stream,
+                c or d, self._c if c else self._d, d, self._d, ctypes.addressof(choice),
+                space or None, choice.workspace, stream,
             )  # fmt: skip
         if status:
             check(status, "multiply matrices")

@@ -51,6 +51,7 @@ class Gemm(NamedTuple):
     stride_b: int = 0
     stride_d: int = 0
     alignment: int = 256  # of all three addresses, in bytes
+    ldc: int = 0  # from column to column of what is added, by default that of D
 
 
 class Step(NamedTuple):

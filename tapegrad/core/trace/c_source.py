@@ -78,9 +78,8 @@ _SPELLED = {
     "ndtr": "normcdf({0})",
     "bitwise_invert": "~{0}",
     # As in NumPy, a shift by more bits than there are leaves none but the sign.
-    "bitwise_left_shift": "{1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? ({T})({0} << {1}) : ({T})0",
-    "bitwise_right_shift": "{0} >> ({1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? {1} : "
-    "({T})(8 * sizeof({T}) - 1)) >> ({1} >= 0 && {1} < ({T})(8 * sizeof({T})) ? 0 : 1)",
+    "bitwise_left_shift": "{1} >= 0 && {1} < {W} ? ({T})({0} << {1}) : ({T})0",
+    "bitwise_right_shift": "{1} >= 0 && {1} < {W} ? ({T})({0} >> {1}) : ({T})({0} < 0 ? -1 : 0)",
 }
 _LOG_AT_INFINITY = "{T}(hypot({0}.real(), {0}.imag()), atan2({0}.imag(), {0}.real()))"
 _COMPLEX = {
@@ -312,7 +311,8 @@ class _Writer:
             spelling = _spelling(node)
         if spelling is None:
             return f"{node.name}({', '.join(names)})"
-        return spelling.format(*names, T=c_type)
+        width = 8 * node.dtype.itemsize if node.dtype is not None else 64
+        return spelling.format(*names, T=c_type, W=width)
 
 
 def _spelling(node: Expression) -> str | None:

@@ -7,6 +7,7 @@ and after are taken along, so that they are fused with it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,9 @@ FEWEST = 4
 
 MOST_BYTES = 1 << 22
 """The most bytes that one of the calls reads or returns; larger ones take longer than launches."""
+
+MOST_READERS = 8
+"""An entry that more calls of one primitive read is the same operand for all of them."""
 
 _SHAPED = ("broadcast_to", "full_like", "reshape")
 """Primitives with a parameter that is the shape of the result."""
@@ -67,6 +71,9 @@ class _Batches(EntryCalls):
         self._numbers_of: dict[Any, int] = {}
         self._where: dict[int, tuple[int, int]] = {}
         """The source and the position of each value that is an entry, by its number."""
+        self._readers = Counter([
+            (value.number, call.primitive.name) for call in graph.calls for value in call.reads
+        ])  # fmt: skip
         self._totals: list[tuple[Sum, int, list[Value]]] = []
         """Sums, the source of some of their leaves, and these leaves in order."""
 
@@ -96,7 +103,7 @@ class _Batches(EntryCalls):
     def _is_taken(self, call: Call) -> bool:
         if call.region or len(call.results) != 1 or call.results[0].number in self._where:
             return False
-        if not any(value.number in self._where for value in call.reads):
+        if not any(self._is_entry(value, call) for value in call.reads):
             return False
         if max(value.nbytes for value in (*call.reads, *call.results)) > MOST_BYTES:
             return False
@@ -108,8 +115,8 @@ class _Batches(EntryCalls):
 
     def _note(self, place: int, call: Call) -> None:
         """Add a call to those that are equal to it."""
-        begin = next(self._where[v.number][1] for v in call.reads if v.number in self._where)
-        operands = tuple([self._operand(operand, begin) for operand in call.operands])
+        begin = next(self._where[v.number][1] for v in call.reads if self._is_entry(v, call))
+        operands = tuple([self._operand(operand, call, begin) for operand in call.operands])
         params = tuple([(name, exact_key(value)) for name, value in call.params.items()])
         shapes = tuple([(v.shape, v.dtype) for v in (*call.reads, *call.results)])
         keys = tuple([exact_key(operand) for operand in operands])
@@ -124,8 +131,13 @@ class _Batches(EntryCalls):
             self._sources[source].places[begin] = place
             self._where[call.results[0].number] = source, begin
 
-    def _operand(self, operand: Any, begin: int) -> Any:
-        if not isinstance(operand, Value) or operand.number not in self._where:
+    def _is_entry(self, value: Value, call: Call) -> bool:
+        """Whether calls like this one read other entries in place of a value."""
+        is_one = value.number in self._where
+        return is_one and self._readers[value.number, call.primitive.name] <= MOST_READERS
+
+    def _operand(self, operand: Any, call: Call, begin: int) -> Any:
+        if not isinstance(operand, Value) or not self._is_entry(operand, call):
             return operand
         source, position = self._where[operand.number]
         return _At(source, position - begin)

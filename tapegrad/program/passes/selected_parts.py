@@ -1,4 +1,4 @@
-"""Let loops select from the parts of a concatenation instead of reading a joined array.
+"""Let loops select from the parts of a concatenation or a stack instead of reading a joined array.
 
 `concat([first, x[:-1]])` shifts an array by one place, as recursions over sequences and differences
 with borders do. A loop reads each part where it lies and selects by the position, so that no array
@@ -18,6 +18,7 @@ from tapegrad.core.backend.capabilities import LoopCompiler
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.windows import MOVES, PARTS
 from tapegrad.program.passes.new_calls import NewCalls
 
@@ -31,7 +32,7 @@ _FILLED = ("broadcast_to", "full_like")
 
 
 def with_selected_parts(graph: Graph, loops: LoopCompiler) -> Graph:
-    """Replace concatenations that only loops read by selections."""
+    """Replace joins that only loops read, and joins of moved arrays, by selections."""
     found = {
         call.results[0].number: call
         for call in graph.calls
@@ -41,10 +42,11 @@ def with_selected_parts(graph: Graph, loops: LoopCompiler) -> Graph:
     }
     if not found or not loops.windows:
         return graph
+    makers = {value.number: call for call in graph.calls for value in call.results}
     chosen = _read_by_loops(graph, found.keys(), loops)
+    chosen |= {number for number, call in found.items() if _are_moved(call, makers, loops)}
     if not chosen:
         return graph
-    makers = {value.number: call for call in graph.calls for value in call.results}
     numbers = unused_numbers(graph)
     calls: list[Call] = []
     for call in graph.calls:
@@ -71,6 +73,18 @@ def _read_by_loops(graph: Graph, joined: Collection[int], loops: LoopCompiler) -
         and any(_is_in_loops(call) for call in calls)
         and all(_is_in_loops(call) or _is_window(call, loops) for call in calls)
     }
+
+
+def _are_moved(call: Call, makers: Mapping[int, Call], loops: LoopCompiler) -> bool:
+    """Whether most parts are rolls or the like, which would be stored before they are joined."""
+    moved = 0
+    for part in call.reads:
+        maker = makers.get(part.number)
+        while maker is not None and is_view(maker):
+            maker = makers.get(maker.reads[0].number)
+        name = None if maker is None else maker.primitive.name
+        moved += name in MOVES and name in loops.windows
+    return 2 * moved > len(call.reads)
 
 
 def _is_in_loops(call: Call) -> bool:

@@ -76,13 +76,13 @@ def matmul_sum(
                 bias=bias, residual=residual, activation=activation,
             )  # fmt: skip
     vector: Array = _packed(addends[0], cublaslt.VECTOR_ALIGNMENT) if bias else None
-    matrix: Array = _packed(addends[-1], 1) if residual else None
+    matrix: Array = _with_rows(addends[-1]) if residual else None
     bits = a.data.ptr | b.data.ptr | (matrix.data.ptr if residual else 0)
     key = (
         a.shape, a.strides, a.dtype.num, transpose_a,
         b.shape, b.strides, b.dtype.num, transpose_b,
         (vector.shape, vector.dtype.num) if bias else None,
-        (matrix.shape, matrix.dtype.num) if residual else None,
+        (matrix.shape, matrix.strides, matrix.dtype.num) if residual else None,
         activation, bits & 255, device, TF32["on"],
     )  # fmt: skip
     plan = _plans.get(key)
@@ -127,6 +127,25 @@ def _packed(array: Array, alignment: int) -> Array:
     if array._c_contiguous and array.data.ptr % alignment == 0:
         return array
     return contiguous_copy(array)
+
+
+def _with_rows(matrix: Array) -> Array:
+    """Return a matrix whose rows are contiguous and may have gaps between them."""
+    if matrix._c_contiguous:
+        return matrix
+    size = matrix.dtype.itemsize
+    has_rows = matrix.ndim == 2 and matrix.strides[1] == size and matrix.shape[0] > 1
+    rest = matrix.strides[0] - matrix.shape[-1] * size
+    return matrix if has_rows and rest > 0 and rest % size == 0 else contiguous_copy(matrix)
+
+
+def _on_packed(plan: Plan) -> Plan:
+    """Return a plan that packs the matrix that is added."""
+
+    def run(a: Array, b: Array, vector: Array, matrix: Array) -> Array:
+        return plan(a, b, vector, contiguous_copy(matrix))
+
+    return run
 
 
 def _elsewhere(kernel: Callable[..., Any], arrays: tuple[Array, ...], **params: Any) -> Any:
@@ -180,6 +199,34 @@ def _make_plan(call: _Call) -> Plan | None:
         return None
     if matrix is not None and matrix.shape != shape:
         return None
+    has_gaps = matrix is not None and not matrix._c_contiguous
+    padding = find_padding(a, b, first, second)
+    plan = _plan_of_packed(call, shape, padding)
+    if plan is not None:
+        return _on_packed(plan) if has_gaps else plan
+    if padding is not None:
+        return None
+    bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
+    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
+    if route.copies != (None, None) or (route.first_is_a and (vector is not None or has_gaps)):
+        return None  # the result has one column, so all rows of D would need one bias
+    epilogue, activation = 0 if vector is None else cublaslt.BIAS, call.activation
+    if activation is not None and dtype.name in _ACTIVATIONS[activation]:
+        epilogue, activation = epilogue | _EPILOGUES[activation], None
+    gemm = route.steps[0].gemm
+    if has_gaps:
+        gemm = gemm._replace(ldc=matrix.strides[0] // dtype.itemsize)
+    product = prepared_product(
+        gemm, dtype.name, TF32["on"], _current_device(),
+        epilogue or cublaslt.PLAIN,
+    )  # fmt: skip
+    return _one_call(product, route.first_is_a, shape, dtype, activation)
+
+
+def _plan_of_packed(call: _Call, shape: Shape, padding: Padding | None) -> Plan | None:
+    """Return the plan of a small, narrow or padded product; what it adds must be contiguous."""
+    a, b, _, matrix = call[:4]
+    dtype = a.dtype
     bits = a.data.ptr | b.data.ptr | (0 if matrix is None else matrix.data.ptr)
     if not TF32["on"]:
         small = find_small(a, b, call.transpose_a, call.transpose_b, bits)
@@ -188,20 +235,9 @@ def _make_plan(call: _Call) -> Plan | None:
     narrow = find_narrow(a, b, call.transpose_a, call.transpose_b) if matrix is None else None
     if narrow is not None:
         return _one_narrow(narrow, dtype, call.activation)
-    padding = find_padding(a, b, first, second)
-    if padding is not None:
-        return _of_padded(padding, call) if padding.columns == shape[1] else None
-    route = find_route(first, second, dtype.itemsize, alignment_of(bits))
-    if route.copies != (None, None) or (route.first_is_a and vector is not None):
-        return None  # the result has one column, so all rows of D would need one bias
-    epilogue, activation = 0 if vector is None else cublaslt.BIAS, call.activation
-    if activation is not None and dtype.name in _ACTIVATIONS[activation]:
-        epilogue, activation = epilogue | _EPILOGUES[activation], None
-    product = prepared_product(
-        route.steps[0].gemm, dtype.name, TF32["on"], _current_device(),
-        epilogue or cublaslt.PLAIN,
-    )  # fmt: skip
-    return _one_call(product, route.first_is_a, shape, dtype, activation)
+    if padding is not None and padding.columns == shape[1]:
+        return _of_padded(padding, call)
+    return None
 
 
 def _is_supported(arrays: list[Array], has_bias: bool) -> bool:
