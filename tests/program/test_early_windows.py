@@ -168,6 +168,30 @@ def test_a_convolution_of_shifted_parts_is_one_loop_per_axis_and_direction_on_a_
     assert all(len([v for v in step.results if v.shape]) == 1 for step in loops)
 
 
+def test_gradients_of_a_depthwise_stencil_store_no_product_on_a_device() -> None:
+    """Weights are broadcast, and padding must not make NaN of infinite ones."""
+    rng = np.random.default_rng(7)
+    x, w, y = (rng.standard_normal(shape) for shape in ((9, 8, 3), (3, 3, 3), (9, 8, 3)))
+    w[1, 0, 2] = np.inf
+
+    def gradient(x: Any, w: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            e = tf.pad(x, [[1, 1], [1, 1], [0, 0]])
+            both = sum(w[i, j] * e[i : i + 9, j : j + 8] for i in range(3) for j in range(3))
+            loss = tf.reduce_sum(both * y)
+        return loss, tape.gradient(loss, x)
+
+    with np.errstate(invalid="ignore"):
+        before = recorded(gradient, [x, w, y])
+        after = moved(before)
+        assert_same_results(before, after, [x, w, y])
+    steps = fused(after, lambda call: True, windows=MOVES)
+    loops = [step for step in steps if not hasattr(step, "primitive")]
+    assert len(loops) <= 4
+    assert sum(len([v for v in step.results if v.shape]) for step in loops) <= 2
+
+
 def test_the_part_of_a_slice_that_is_not_zero() -> None:
     def f(x: Any) -> Any:
         return tf.pad(x, [[2, 1], [0, 3]])[1:4, 2:]

@@ -120,7 +120,7 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (with_numbers, 2),
     (with_sums, 2),
     (with_means, 2),
-    (with_new_axes, 0),
+    (with_new_axes, 1),  # backwards
     (two_states, 2),
     (of_parts, 1),
     (in_layers, 4),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.trace.expression import kind_of_dtype
 from tapegrad.program.graph.formulas import is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value
 from tapegrad.program.graph.iteration_spaces import is_view
@@ -332,10 +333,17 @@ def _united(group: list[Cone], other: list[Cone], of_leaf: dict[int, list[Cone]]
 
 
 def _keeps_zeros(cone: Cone, places: Mapping[int, int]) -> bool:
-    """Whether zeros around the leaves give zeros around the value: it is computed from zeros."""
-    if any(leaf.shape != cone.value.shape for leaf in cone.leaves.values()):
-        return False  # what is multiplied by an infinite number must not be padded before
-    known: dict[int, Any] = {n: np.zeros((), leaf.dtype) for n, leaf in cone.leaves.items()}
+    """Whether zeros around the leaves give zeros around the value, which is computed from zeros.
+
+    Leaves that are broadcast have any values there, such as infinite ones and NaN.
+    """
+    broadcast = {n for n, leaf in cone.leaves.items() if leaf.shape != cone.value.shape}
+    if any(kind_of_dtype(cone.leaves[n].dtype) != "f" for n in broadcast):
+        return False
+    known: dict[int, Any] = {
+        n: np.full((), np.nan if n in broadcast else 0).astype(leaf.dtype)
+        for n, leaf in cone.leaves.items()
+    }
     with np.errstate(all="ignore"):
         for number in sorted(cone.calls, key=places.__getitem__):
             call = cone.calls[number]

@@ -60,9 +60,12 @@ def _slice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, An
 
 
 def _unslice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, Any] | None:
-    # Only operands of the shape of the result are padded: others would need more zeros.
-    assert operand == shape
-    return params
+    first = len(shape) - len(operand)
+    sizes = zip(operand, shape[first:], params["shape"][first:])
+    whole = tuple(size if n == part else n for n, part, size in sizes)
+    if whole == operand:
+        return None
+    return {**params, "index": _parts(params["index"], operand, shape), "shape": whole}
 
 
 def _parts(index: Sequence[slice | int], operand: Shape, shape: Shape) -> Index:
