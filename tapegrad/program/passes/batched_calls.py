@@ -29,9 +29,6 @@ MOST_BYTES = 1 << 22
 MOST_READERS = 8
 """An entry that more calls of one primitive read is the same operand for all of them."""
 
-_SHAPED = ("broadcast_to", "full_like", "reshape")
-"""Primitives with a parameter that is the shape of the result."""
-
 
 @dataclass(frozen=True)
 class _At:
@@ -224,18 +221,15 @@ class _Batches(EntryCalls):
     def _batched(self, source: _Source, arrays: dict[int, Value]) -> Value:
         """Add the call that makes all results of equal calls, and return its result."""
         like, count = self.calls[source.places[source.start]], source.stop - source.start
-        result = like.results[0]
         given = []
         for operand in source.operands:
             if isinstance(operand, _At):
                 first = source.start + operand.offset
                 x = self._entries(operand.source, first, first + count, like, arrays)
-                given.append(self._aligned(x, like))
+                given.append(self.aligned(x, like))
             else:
                 given.append(self.now(operand, like))
-        array = self.new_value(result, (count, *result.shape))
-        name, aliases = like.primitive.name, like.aliases
-        self.add(like, name, given, _batched_params(like, array), (array,), aliases)
+        array = self.batched(like, given, count)
         for k in range(count):
             place = source.places[source.start + k]
             self.gone.add(place)
@@ -251,14 +245,6 @@ class _Batches(EntryCalls):
             return self.part(like, arrays[number], 0, start - source.start, stop - source.start)
         array = self.now(source.array, like)
         return self.moved(like, self.part(like, array, source.axis, start, stop), source.axis, 0)
-
-    def _aligned(self, x: Value, like: Call) -> Value:
-        """Return entries with axes of length 1, as many as the result has more than they have."""
-        missing = len(like.results[0].shape) - (len(x.shape) - 1)
-        if weight_of(like) is None or missing <= 0:
-            return x
-        shape = (x.shape[0], *[1] * missing, *x.shape[1:])
-        return self.view(like, "reshape", x, {"shape": shape}, shape)
 
     def _total(
         self, tree: Sum, source: _Source, arrays: dict[int, Value], number: int, leaves: list[Value]
@@ -278,18 +264,6 @@ class _Batches(EntryCalls):
             self.add(root, "add", (before, self.now(leaf, root)), {}, (total,))
         self.gone.update(tree.calls)
         self.final[root.results[0].number] = total
-
-
-def _batched_params(call: Call, array: Value) -> dict[str, Any]:
-    """Return the parameters of a call for operands with one more axis, the first one."""
-    params = dict(call.params)
-    if call.primitive.name in _SHAPED:
-        params["shape"] = array.shape
-    if call.primitive.name == "permute_dims":
-        params["axes"] = (0, *[axis + 1 for axis in params["axes"]])
-    if weight_of(call) is None and "axis" in params:
-        params["axis"] = tuple([axis + 1 for axis in params["axis"]])
-    return params
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

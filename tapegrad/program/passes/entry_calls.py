@@ -8,11 +8,16 @@ from typing import Any
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import in_order, makers_of, unused_numbers
+from tapegrad.program.graph.formulas import weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
 from tapegrad.program.graph.recurrences import Entry
 
 LEAST_JOINED = 3
 """The fewest entries in a stack that are a part of an array instead."""
+
+
+_SHAPED = ("broadcast_to", "full_like", "reshape")
+"""Primitives with a parameter that is the shape of the result."""
 
 
 class EntryCalls:
@@ -77,6 +82,22 @@ class EntryCalls:
         axes.insert(target, source)
         shape = [x.shape[axis] for axis in axes]
         return self.view(like, "permute_dims", x, {"axes": tuple(axes)}, shape)
+
+    def batched(self, like: Call, operands: Sequence[Any], count: int) -> Value:
+        """Add a call for operands with one more axis, the first one, and return its result."""
+        result = like.results[0]
+        array = self.new_value(result, (count, *result.shape))
+        params = _batched_params(like, array)
+        self.add(like, like.primitive.name, operands, params, (array,), like.aliases)
+        return array
+
+    def aligned(self, x: Value, like: Call) -> Value:
+        """Return entries with axes of length 1, as many as the result has more than they have."""
+        missing = len(like.results[0].shape) - (len(x.shape) - 1)
+        if weight_of(like) is None or missing <= 0:
+            return x
+        shape = (x.shape[0], *[1] * missing, *x.shape[1:])
+        return self.view(like, "reshape", x, {"shape": shape}, shape)
 
     def now(self, operand: Any, like: Call) -> Any:
         """Return what replaces an operand."""
@@ -205,3 +226,15 @@ def _sliced(call: Call) -> tuple[Entry | None, bool]:
     if len(at) != 1 or len(ranges[at[0]]) != 1 or not set(changed) <= set(at):
         return None, False
     return Entry(source, at[0], ranges[at[0]].start % source.shape[at[0]]), not numbers
+
+
+def _batched_params(call: Call, array: Value) -> dict[str, Any]:
+    """Return the parameters of a call for operands with one more axis, the first one."""
+    params = dict(call.params)
+    if call.primitive.name in _SHAPED:
+        params["shape"] = array.shape
+    if call.primitive.name == "permute_dims":
+        params["axes"] = (0, *[axis + 1 for axis in params["axes"]])
+    if weight_of(call) is None and "axis" in params:
+        params["axis"] = tuple([axis + 1 for axis in params["axis"]])
+    return params

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,10 @@ class _Rolling(EntryCalls):
         count = len(rounds.places)
         finals: dict[int, int] = {}
         made: list[int] = []
+        apart = self._apart(rounds)
         for position in range(len(rounds.places[0])):
+            if position in apart:
+                continue
             needed = [
                 k
                 for k, round_ in enumerate(rounds.places)
@@ -163,10 +167,46 @@ class _Rolling(EntryCalls):
         self._read_by_loop |= {value.number: making.outer for value in (*results, *replaced)}
         for position, place in finals.items():
             self.final[self._result(rounds.places[-1], position).number] = results[place]
-        for stack, position in zip(results[len(making.initial) :], made, strict=True):
+        stacks = dict(zip(made, results[len(making.initial) :], strict=True))
+        stacks |= self._make_apart(rounds, apart)
+        for position, stack in stacks.items():
             for k, round_ in enumerate(rounds.places):
                 index = k if rounds.direction > 0 else count - 1 - k
                 self.home[self._result(round_, position).number] = Entry(stack, 0, index)
+
+    def _apart(self, rounds: Rounds) -> list[int]:
+        """Return the calls of a round that one call outside of the loop makes for all rounds.
+
+        They do not depend on other rounds. These are views and, if one launch runs all rounds,
+        values that are smaller than others: all of its stacks have entries of one size.
+        """
+        found: list[int] = []
+        sizes = [prod(self._shape(rounds, position)) for position in range(len(rounds.operands))]
+        for position, operands in enumerate(rounds.operands):
+            call = self.calls[rounds.places[0][position]]
+            is_small = self._most_bytes is None and sizes[position] < max(sizes)
+            if (is_small or is_view(call)) and all(
+                not isinstance(x, Own) or (x.before == 0 and x.place in found) for x in operands
+            ):
+                found.append(position)
+        return found
+
+    def _make_apart(self, rounds: Rounds, apart: Sequence[int]) -> dict[int, Value]:
+        """Return what all rounds compute at some positions, one entry after the other."""
+        stacks: dict[int, Value] = {}
+        count = len(rounds.places)
+        for position in apart:
+            like = self.calls[rounds.places[0][position]]
+            operands: list[Any] = []
+            for operand in rounds.operands[position]:
+                if isinstance(operand, Own):
+                    operands.append(self.aligned(stacks[operand.place], like))
+                elif isinstance(operand, Along | PerRound):
+                    operands.append(self.aligned(self._stack_of(operand, rounds, like), like))
+                else:
+                    operands.append(self.now(operand, like))
+            stacks[position] = self.batched(like, operands, count)
+        return stacks
 
     def _result(self, round_: Sequence[int], position: int) -> Value:
         return self.calls[round_[position]].results[0]
