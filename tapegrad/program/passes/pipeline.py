@@ -53,6 +53,7 @@ from tapegrad.program.passes.runs import with_known_runs, with_summed_runs
 from tapegrad.program.passes.selected_parts import with_selected_parts
 from tapegrad.program.passes.separated_sums import with_separated_sums
 from tapegrad.program.passes.shared_exponentials import with_shared_exponentials
+from tapegrad.program.passes.shared_factors import with_shared_factors
 from tapegrad.program.passes.short_products import with_short_products
 from tapegrad.program.passes.slices import with_written_parts
 from tapegrad.program.passes.split_axes import with_split_axes
@@ -105,6 +106,8 @@ def optimized(graph: Graph, backend: Backend | None) -> Graph:
         passes.append(with_epilogues)
     if "matmul_with_sums" in kernels:
         passes.append(partial(with_operand_sums, least=LEAST_WITH_SUMS))
+    if "solve_factored" in kernels:
+        passes.append(with_shared_factors)
     if "matvecs" in kernels:
         passes.append(with_joined_vectors)
     one_launch = capabilities is not None and capabilities.fused_rounds

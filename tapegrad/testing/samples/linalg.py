@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.ops.linalg import decompositions, determinants, eigen, pivots, solve, sylvester
+from tapegrad.ops.linalg import (
+    decompositions,
+    determinants,
+    eigen,
+    factored,
+    pivots,
+    solve,
+    sylvester,
+)
 from tapegrad.ops.linalg.common import as_row, hermitian_part
 from tapegrad.ops.products.functions import adjoint, matmul
 from tapegrad.testing.sample import (
@@ -73,6 +81,15 @@ def _eigh_projected(x: Any) -> Any:
 def _eigh_reference(x: Any) -> Any:
     x = _herm(x)
     return np.linalg.eigvalsh(x), x @ x @ x + x
+
+
+def _solve_factored(a: Any, b: Any, adjoint: bool) -> Any:
+    factors, pivots = factored.factors_p(a)
+    return factored.solve_factored_p(factors, pivots, b, adjoint=adjoint)
+
+
+def _solve_of(a: Any, b: Any, adjoint: bool) -> Any:
+    return np.linalg.solve(_turned(a) if adjoint else a, b)
 
 
 _sylvester_reference = of_scipy("linalg", "solve_sylvester")
@@ -140,6 +157,16 @@ _SPREAD = np.diag([1.0, 2.0, 4.0, 7.0])
 
 SAMPLES = [
     named(solve.solve, [regular(3), normal(3, 2)], np.linalg.solve),
+    *[
+        ValueSample(
+            f"solve-factored-{order}{'-adjoint' if adjoint else ''}",
+            partial(_solve_factored, adjoint=adjoint),
+            [regular(order), normal(order, 2)],
+            partial(_solve_of, adjoint=adjoint),
+        )
+        for order in (3, 40)
+        for adjoint in (False, True)
+    ],
     Sample("solve-vector", solve.solve, [regular(3), normal(3)], np.linalg.solve),
     Sample("solve-batch", solve.solve, [regular(3, 2), normal(2, 3, 2)], np.linalg.solve),
     Sample("solve-broadcast", solve.solve, [regular(3), normal(2, 3, 2)], np.linalg.solve),

@@ -216,22 +216,61 @@ def inverse(a: Array) -> Array:
 
 def _factor_and_solve(factors: Array, x: Array, lead: Shape, n: int, width: int, op: int) -> None:
     """Replace contiguous matrices by their LU factors, and `x` by the solutions."""
-    letter, count = LETTERS[x.dtype.name], count_of(lead)
-    pivots, info = _new((count, n), np.int32), _new((2, count), np.int32)
-    item = x.dtype.itemsize
+    _solve_by(factors, _factor(factors, lead, n), x, lead, n, width, op)
+
+
+def _factor(factors: Array, lead: Shape, n: int) -> Array:
+    """Replace contiguous matrices by their LU factors, and return the rows that were exchanged."""
+    letter, count = LETTERS[factors.dtype.name], count_of(lead)
+    pivots, info = _new((*lead, n), np.int32), _new((count,), np.int32)
     if _one_by_one(count, n):
         for k in range(count):
+            at = factors.data.ptr + k * n * n * factors.dtype.itemsize
+            library.factor_lu(letter, n, at, pivots.data.ptr + 4 * k * n, info.data.ptr + 4 * k)
+        return pivots
+    own = Stack(factors, factors.data.ptr, n * n, n, 1)
+    _table, at, _ = small.addresses(own, own, count)
+    library.factor_lu_stack(letter, n, at, pivots.data.ptr, info.data.ptr, count)
+    return pivots
+
+
+def _solve_by(
+    factors: Array, pivots: Array, x: Array, lead: Shape, n: int, width: int, op: int
+) -> None:
+    """Replace `x` by the solutions of systems whose LU factors are known."""
+    letter, count, item = LETTERS[x.dtype.name], count_of(lead), x.dtype.itemsize
+    if _one_by_one(count, n):
+        info = _new((count,), np.int32)
+        for k in range(count):
             at, to = factors.data.ptr + k * n * n * item, pivots.data.ptr + 4 * k * n
-            library.factor_lu(letter, n, at, to, info.data.ptr + 8 * k)
             at_x = x.data.ptr + k * n * width * item
-            library.solve_lu(letter, op, n, width, at, to, at_x, info.data.ptr + 8 * k + 4)
+            library.solve_lu(letter, op, n, width, at, to, at_x, info.data.ptr + 4 * k)
         return
     a = Stack(factors, factors.data.ptr, n * n, n, 1)
     b = Stack(x, x.data.ptr, n * width, 1, n)
     _table, at_a, at_b = small.addresses(a, b, count)
-    at = pivots.data.ptr
-    library.factor_lu_stack(letter, n, at_a, at, info.data.ptr, count)
-    library.solve_lu_stack(letter, op, n, width, at_a, at, at_b, count)
+    library.solve_lu_stack(letter, op, n, width, at_a, pivots.data.ptr, at_b, count)
+
+
+def lu_factors(a: Array) -> tuple[Array, Array]:
+    """Return the LU factors of the transposes, by columns, and the rows that were exchanged."""
+    if not _is_supported(a) or not a.size:
+        return run_generic("lu_factors", a)  # type: ignore[no-any-return]
+    lead = a.shape[:-2]
+    factors = _copied(a, lead, by_columns=False)
+    return factors, _factor(factors, lead, a.shape[-1])
+
+
+def solve_factored(factors: Array, pivots: Array, b: Array, *, adjoint: bool) -> Array:
+    """Solve A X = B, or with the adjoint of A, from the factors that `lu_factors` returns."""
+    if not _is_supported(factors, b) or not b.size:
+        return run_generic("solve_factored", factors, pivots, b, adjoint=adjoint)
+    n, width = b.shape[-2:]
+    x = _copied(b, b.shape[:-2], by_columns=True)
+    if factors.dtype.kind == "c" and adjoint:
+        cupy.conj(x, out=x)
+    _solve_by(factors, pivots, x, b.shape[:-2], n, width, _operation(not adjoint))
+    return cupy.conj(x, out=x) if factors.dtype.kind == "c" and adjoint else x
 
 
 # Determinants
@@ -290,6 +329,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky,
     "triangular_solve": triangular_solve,
     "solve": solve,
+    "lu_factors": lu_factors,
+    "solve_factored": solve_factored,
     "inv": inverse,
     "det": determinant,
     "slogdet": sign_and_logarithm,
