@@ -64,7 +64,7 @@ def test_defaults_fill_the_input_signature() -> None:
     assert tiles(x, tf.constant(3)).tolist() == [12, 24]
     assert tiles(x, times=3, size=4).tolist() == [12, 24]
     assert tiles(x, 3, 5).tolist() == [15, 30]
-    with pytest.raises(ArgumentError, match="has 3 entries. Got 1 arguments"):
+    with pytest.raises(ArgumentError, match=r"has 3 entries\. Got 1 arguments"):
         tiles(x)
 
 
