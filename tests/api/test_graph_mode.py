@@ -159,11 +159,11 @@ def test_assignments_convert_in_the_modes_with_promotion():
         assert tf.function(lambda x: total.assign_sub(x).read_value())(small).numpy() == 10
         assert total.assign(small).numpy() == 5
         assert total.dtype == tf.int32
-        with pytest.raises(tf.errors.DTypeError, match="expects int32. Got a tensor of float32"):
+        with pytest.raises(tf.errors.DTypeError, match=r"expects int32\. Got a tensor of float32"):
             total.assign_add(real)
     finally:
         tnp.experimental_enable_numpy_behavior()
-    with pytest.raises(tf.errors.DTypeError, match="expects int32. Got a tensor of int16"):
+    with pytest.raises(tf.errors.DTypeError, match=r"expects int32\. Got a tensor of int16"):
         total.assign_add(small)
     with pytest.raises(tf.errors.ArgumentError, match="dtype_conversion_mode"):
         tnp.experimental_enable_numpy_behavior(dtype_conversion_mode="everything")
