@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tapegrad_numpy.free_memory import return_free_memory
+from tapegrad_numpy.sequences.free_memory import return_free_memory
 
 STATUS = Path("/proc/self/statm")
 CODE = """
@@ -17,7 +17,7 @@ import json
 import resource
 from pathlib import Path
 import numpy as np
-from tapegrad_numpy.free_memory import return_free_memory
+from tapegrad_numpy.sequences.free_memory import return_free_memory
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -15,10 +15,10 @@ from tapegrad.core.backend.native_sequences import (
     SequencePlan,
     Tape,
 )
-from tapegrad_numpy.free_memory import return_free_memory
 from tapegrad_numpy.loops.compile import LibraryFunction
 from tapegrad_numpy.loops.direct_calls import builtin, python_functions
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS
+from tapegrad_numpy.sequences.free_memory import return_free_memory
 from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, SEQUENCE, TAPED, sequence_text
 
 MOST_KEPT = 1 << 28
