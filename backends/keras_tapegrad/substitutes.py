@@ -41,6 +41,7 @@ _WITHOUT_TENSORFLOW = {
     **{f"keras.src.utils.{place}": name for place, name in _FUNCTIONS.items()},
     **{f"keras.src.layers.preprocessing.{place}": "tf" for place in _ADAPTED},
     "keras.src.utils.backend_utils": "in_tf_graph",
+    "keras.src.callbacks.tensorboard": "TensorBoard",
 }
 PLACES = frozenset({*_ALWAYS, *_WITHOUT_TENSORFLOW})
 """The modules of Keras in which a name is replaced."""
@@ -73,6 +74,9 @@ def substitute(module: ModuleType) -> None:
     elif name == "in_tf_graph":
         # FeatureSpace lets its layers compute as in a graph of TensorFlow, with its backend.
         module.in_tf_graph = lambda: False  # type: ignore[attr-defined]
+    elif name == "TensorBoard":
+        callback = import_module("keras_tapegrad.tensorboard").with_own_summaries
+        module.TensorBoard = callback(module.TensorBoard)  # type: ignore[attr-defined]
     elif name in _LAYERS.values():
         layer = getattr(import_module("keras_tapegrad.host_layers"), name)
         export = import_module("keras.src.api_export").keras_export

@@ -219,7 +219,7 @@ class Function(Explained):
         if kwargs:
             args, kwargs = self._parameters.by_position(args, kwargs)
         if self._specs is not None:
-            args = fitted_to(self._specs, args)
+            args = fitted_to(self._specs, self._parameters.completed(args, len(self._specs)))
         reason = reason_to_run_eagerly(self._eager)
         if reason:
             return self._run_eagerly(reason, args, kwargs)
@@ -430,7 +430,7 @@ class Function(Explained):
         if kwargs:
             args, kwargs = self._parameters.by_position(args, kwargs)
         if self._specs is not None:
-            args = fitted_to(self._specs, args)
+            args = fitted_to(self._specs, self._parameters.completed(args, len(self._specs)))
         leaves = flatten_call(args, kwargs)
         take_shared(leaves)
         try:

@@ -189,6 +189,9 @@ def checked_step(step: Any) -> Any:
             "A summary needs a step: pass step=..., or call writer.as_default(step=...) or "
             "summary.experimental.set_step(...) first."
         )
-    if not isinstance(found, int | Tensor | Variable) and not hasattr(found, "__index__"):
+    is_held = isinstance(found, Tensor | Variable) or hasattr(
+        found, "__array__"
+    )  # Keras' variables
+    if not is_held and not hasattr(found, "__index__"):
         raise ArgumentTypeError(f"step must be an integer. Got {type(found).__name__}.")
     return found

@@ -148,6 +148,27 @@ def test_experimental_numpy_is_the_numpy_face():
         tf.experimental.nothing  # noqa: B018
 
 
+def test_assignments_convert_in_the_modes_with_promotion():
+    from tapegrad.experimental import numpy as tnp
+
+    total = tf.Variable(10)
+    small, real = tf.constant(5, tf.int16), tf.constant(0.5)
+    try:
+        tnp.experimental_enable_numpy_behavior(dtype_conversion_mode="all")
+        total.assign_add(small)
+        assert tf.function(lambda x: total.assign_sub(x).read_value())(small).numpy() == 10
+        assert total.assign(small).numpy() == 5
+        assert total.dtype == tf.int32
+        with pytest.raises(tf.errors.DTypeError, match=r"expects int32\. Got a tensor of float32"):
+            total.assign_add(real)
+    finally:
+        tnp.experimental_enable_numpy_behavior()
+    with pytest.raises(tf.errors.DTypeError, match=r"expects int32\. Got a tensor of int16"):
+        total.assign_add(small)
+    with pytest.raises(tf.errors.ArgumentError, match="dtype_conversion_mode"):
+        tnp.experimental_enable_numpy_behavior(dtype_conversion_mode="everything")
+
+
 # Assertions and devices
 
 

@@ -231,6 +231,26 @@ def test_functions_of_text_are_refused(tmp_path):
         model.export(tmp_path)
 
 
+def test_signatures_of_text_are_left_out_beside_others(tmp_path):
+    class Holder(tf.Module):
+        def __init__(self):
+            self.scale = tf.Variable(2.0)
+            self.run.get_concrete_function(tf.TensorSpec([], tf.string))
+            self.run.get_concrete_function(tf.TensorSpec([None, 4], tf.float32))
+
+        @tf.function
+        def run(self, x):
+            if x.dtype == tf.string:
+                x = tf.strings.to_number(tf.strings.split(x))[None]
+            return {"y": self.scale * x}
+
+    with pytest.warns(UserWarning, match=r"Holder.run is saved without the signatures that take"):
+        tf.saved_model.save(Holder(), tmp_path)
+
+    loaded = tf.saved_model.load(tmp_path)
+    assert loaded.run(tf.ones([3, 4]))["y"].tolist() == [[2.0] * 4] * 3
+
+
 def test_a_variable_that_is_no_attribute_is_refused(tmp_path):
     variable = tf.Variable(2.0)
 

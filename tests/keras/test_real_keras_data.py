@@ -173,3 +173,26 @@ print(json.dumps([*losses, made().predict(tf.constant([["a"], ["c"]]), verbose=0
 
     assert by_arrays == pytest.approx(by_dataset, rel=1e-6)
     assert predicted == [[1.0], [1.0]]
+
+
+def test_the_tensorboard_callback_writes_without_tensorflow():
+    tags, warned = run("""
+import glob, re, tempfile, warnings
+with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    board = keras.callbacks.TensorBoard(
+        folder, histogram_freq=1, write_images=True, update_freq=1, profile_batch=(1, 2)
+    )
+    trained = model()
+    trained.fit(x, y, epochs=2, validation_data=(x, y), verbose=0, callbacks=[board])
+    files = glob.glob(folder + "/*/events*")
+    content = {name.split("/")[-2]: open(name, "rb").read() for name in files}
+pattern = rb"(?:epoch|batch|evaluation)_[a-z_]+|[a-z]+/histogram"
+words = {k: set(re.findall(pattern, v)) for k, v in content.items()}
+found = {k: sorted(one.decode() for one in v) for k, v in words.items()}
+print(json.dumps([found, [str(one.message) for one in caught]]))
+""")
+
+    assert {"batch_loss", "epoch_loss", "epoch_accuracy", "kernel/histogram"} <= set(tags["train"])
+    assert {"epoch_loss", "evaluation_loss_vs_iterations"} <= set(tags["validation"])
+    assert [one for one in warned if "profile_batch=(1, 2) is ignored" in one]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tapegrad as tf
-from tapegrad.errors import ArgumentTypeError, DTypeError, ShapeError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 
 @tf.function
@@ -47,6 +47,25 @@ def test_the_input_signature_is_the_default() -> None:
     double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None], tf.float32)])
 
     assert double.get_concrete_function()(tf.constant([4.0])).tolist() == [8]
+
+
+def test_defaults_fill_the_input_signature() -> None:
+    number = tf.TensorSpec([], tf.int32)
+
+    class Tiles(tf.Module):
+        @tf.function(input_signature=(tf.TensorSpec([None], tf.float32), number, number))
+        def __call__(self, x: Any, times: Any, size: Any = 4) -> Any:
+            assert isinstance(size, tf.Tensor)
+            return x * tf.cast(times * size, tf.float32)
+
+    tiles, x = Tiles(), tf.constant([1.0, 2.0])
+
+    assert tiles(x, 3).tolist() == [12, 24]
+    assert tiles(x, tf.constant(3)).tolist() == [12, 24]
+    assert tiles(x, times=3, size=4).tolist() == [12, 24]
+    assert tiles(x, 3, 5).tolist() == [15, 30]
+    with pytest.raises(ArgumentError, match=r"has 3 entries\. Got 1 arguments"):
+        tiles(x)
 
 
 def test_gradients_pass_through() -> None:

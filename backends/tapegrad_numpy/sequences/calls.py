@@ -18,10 +18,14 @@ from tapegrad.core.backend.native_sequences import (
 from tapegrad_numpy.loops.compile import LibraryFunction
 from tapegrad_numpy.loops.direct_calls import builtin, python_functions
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS
+from tapegrad_numpy.sequences.free_memory import return_free_memory
 from tapegrad_numpy.sequences.runtime import FIXED, ROUNDS, SEQUENCE, TAPED, sequence_text
 
 MOST_KEPT = 1 << 28
 """The most bytes of memory for intermediate values that a sequence keeps between its calls."""
+
+MUCH = 1 << 26
+"""From so many bytes on, memory that the recorded call has freed is returned first."""
 
 _READ = 0x1 | 0x100
 """NumPy's flags of an array that is contiguous and aligned."""
@@ -48,6 +52,8 @@ def sequence_function(plan: SequencePlan) -> Callable[..., int] | None:
         # The number of rounds is not known before if a condition or a tape has it.
         is_open = rounds.has_condition or rounds.tape is not None
         work = TASK_ELEMENTS if is_open else work * rounds.length
+    if plan.memory >= MUCH:
+        return_free_memory()
     memory = np.empty(plan.memory + 64, np.uint8) if plan.memory <= MOST_KEPT else None
     start = 0 if memory is None else -(-memory.ctypes.data // 64) * 64
     integer, save, restore = python_functions()

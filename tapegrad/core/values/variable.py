@@ -38,6 +38,8 @@ _live: WeakValueDictionary[int, Variable] = WeakValueDictionary()
 _listeners: list[Callable[[Variable], None]] = []
 _new = object.__new__
 _NUMERIC = (int, float, complex, Tensor, np.generic)
+CONVERSIONS = {"safe": False}
+"""Whether assignments convert tensors to the dtype of the variable, where this loses nothing."""
 _IS_VARIABLE = {"variable": True}
 _IS_READ = {"variable": True, "own": True}
 """Parameters of leaves: of operands that are a variable, and of a tensor from `read_value()`."""
@@ -273,6 +275,8 @@ class Variable(HasArray):
             value = value.shared_value()
         elif not isinstance(value, Tensor):
             value = self._convert(value, method)
+        if value.dtype != self.dtype and CONVERSIONS["safe"] and _holds(self.dtype, value.dtype):
+            value = value.astype(self.dtype)
         if value.dtype != self.dtype:
             raise DTypeError(
                 f"{method} on {self.name!r} expects {self.dtype}. Got a tensor of {value.dtype}; "
@@ -453,6 +457,11 @@ def _declared(shape: Any, actual: tuple[int, ...]) -> tuple[int | None, ...] | N
     if not _accepts(declared, actual):
         raise ShapeError(f"shape={declared} does not fit the initial value's {tuple(actual)}.")
     return declared
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    """Whether `wide` has all values of `narrow`."""
+    return np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe")
 
 
 def _accepts(declared: tuple[int | None, ...] | None, actual: tuple[int, ...]) -> bool:

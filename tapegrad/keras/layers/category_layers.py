@@ -11,7 +11,7 @@ from tapegrad.core.values.strings import to_any_tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.layers.calling import shape_of
 from tapegrad.keras.layers.layer import Layer
-from tapegrad.keras.layers.preprocessing import CategoryEncoding
+from tapegrad.keras.layers.preprocessing import encoded_categories, shape_of_categories
 from tapegrad.keras.layers.spatial_arguments import is_whole
 from tapegrad.keras.symbolic import KerasTensor
 from tapegrad.ops.casting.cast import in_dtype
@@ -81,22 +81,22 @@ class CategoryLayer(Layer):
         """Return category numbers in the output mode."""
         if self.output_mode == "int":
             return in_dtype(numbers, "int64")
-        return self._encoding().call(numbers)
+        return encoded_categories(
+            numbers, self.count_categories(), self._encoding, self.compute_dtype
+        )
 
     def text_inputs(self, args: Any) -> Any:
         """Return the arguments of a call with lists as tensors."""
         return texts_in(args)
 
-    def _encoding(self) -> CategoryEncoding:
-        mode = "count" if self.output_mode == "tf_idf" else self.output_mode
-        return CategoryEncoding(
-            self.count_categories(), mode, dtype=self.dtype_policy, name="encoding"
-        )
+    @property
+    def _encoding(self) -> str:
+        return "count" if self.output_mode == "tf_idf" else self.output_mode
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         if self.output_mode == "int":
             return tuple(input_shape)
-        return self._encoding().compute_output_shape(input_shape)
+        return shape_of_categories(input_shape, self.count_categories(), self._encoding)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         shape = self.compute_output_shape(shape_of(args[0]))

@@ -220,29 +220,52 @@ class CategoryEncoding(Layer):
         self.output_mode, self.sparse = output_mode, sparse
 
     def call(self, inputs: Any, count_weights: Any = None) -> Any:
-        x = cast(inputs, "int64") if inputs.dtype.is_floating else inputs
         if count_weights is not None and self.output_mode != "count":
             raise ArgumentError(
                 "count_weights needs output_mode='count'. "
                 f"This layer has output_mode={self.output_mode!r}."
             )
-        rank = len(x.shape)
-        if self.output_mode == "one_hot" and rank > 1 and x.shape[-1] == 1:
-            x = squeeze(x, -1)
-        rows = one_hot(x, self.num_tokens, dtype=self.compute_dtype)
-        if self.output_mode == "one_hot" or rank == 0:
-            return rows
-        if self.output_mode == "multi_hot":
-            return reduce_max(rows, -2)
-        if count_weights is not None:
-            rows = rows * expand_dims(in_dtype(count_weights, self.compute_dtype), -1)
-        return reduce_sum(rows, -2)
+        return encoded_categories(
+            inputs, self.num_tokens, self.output_mode, self.compute_dtype, count_weights
+        )
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        shape = tuple(input_shape)
-        if self.output_mode == "one_hot" and (len(shape) < 2 or shape[-1] != 1):
-            return (*shape, self.num_tokens)
-        return (*shape[:-1], self.num_tokens)
+        return shape_of_categories(input_shape, self.num_tokens, self.output_mode)
+
+
+def encoded_categories(
+    numbers: Any, count: int, output_mode: str, dtype: Any, count_weights: Any = None
+) -> Any:
+    """Return integers below `count` as one-hot rows, multi-hot rows or counts.
+
+    >>> import tapegrad
+    >>> encoded_categories(tapegrad.constant([2, 0, 2]), 3, "count", "float32").tolist()
+    [1.0, 0.0, 2.0]
+    """
+    x = cast(numbers, "int64") if numbers.dtype.is_floating else numbers
+    rank = len(x.shape)
+    if output_mode == "one_hot" and rank > 1 and x.shape[-1] == 1:
+        x = squeeze(x, -1)
+    rows = one_hot(x, count, dtype=dtype)
+    if output_mode == "one_hot" or rank == 0:
+        return rows
+    if output_mode == "multi_hot":
+        return reduce_max(rows, -2)
+    if count_weights is not None:
+        rows = rows * expand_dims(in_dtype(count_weights, dtype), -1)
+    return reduce_sum(rows, -2)
+
+
+def shape_of_categories(input_shape: Any, count: int, output_mode: str) -> Any:
+    """Return the shape of what `encoded_categories` returns.
+
+    >>> shape_of_categories((None, 4), 3, "multi_hot")
+    (None, 3)
+    """
+    shape = tuple(input_shape)
+    if output_mode == "one_hot" and (len(shape) < 2 or shape[-1] != 1):
+        return (*shape, count)
+    return (*shape[:-1], count)
 
 
 def _next_to(x: Any, value: Any) -> Any:

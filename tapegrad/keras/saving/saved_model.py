@@ -118,7 +118,8 @@ def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list
     for path, name, function in _functions(obj, "", set()):
         label = f"{path}{name}"
         given = function._specs
-        calls = [(given, {})] if given is not None else [*function.recorded_specs.values()]
+        recorded = _without_text([*function.recorded_specs.values()], f"{whose}.{label}")
+        calls = [(given, {})] if given is not None else recorded
         if calls:
             found[label] = [
                 tree
@@ -129,6 +130,23 @@ def _encoded_functions(obj: Any, whose: str, encoder: Encoder) -> dict[str, list
     if call is not None and "__call__" not in found:
         found["__call__"] = [_encoded(call[0], (call[1], {}), encoder, whose)]
     return found
+
+
+def _without_text(calls: list[Any], whose: str) -> list[Any]:
+    """Leave out the signatures of a function that take text, if there are others."""
+    found = [one for one in calls if not _takes_text(one)]
+    if not found or len(found) == len(calls):
+        return calls
+    warn_outside(
+        f"{whose} is saved without the signatures that take text, which is computed in Python and "
+        "not by a program. Call the saved function with numbers.",
+    )
+    return found
+
+
+def _takes_text(call: Any) -> bool:
+    specs = [one for one in nest.flatten(call) if isinstance(one, TensorSpec)]
+    return any(one.dtype.name == "string" for one in specs)
 
 
 def _held_tensors(obj: Any, seen: set[int]) -> Iterator[Tensor]:

@@ -59,6 +59,16 @@ class Parameters:
                 placed.pop()  # a default value: the same program as if it were omitted
         return tuple(placed), bound.kwargs
 
+    def completed(self, args: Args, count: int) -> Args:
+        """Return `count` arguments: those given, and the defaults of the parameters after them."""
+        if self._signature is None or len(args) >= count:
+            return args
+        places = [p for p in self._signature.parameters.values() if p.kind in _IN_PLACE]
+        defaults = [p.default for p in places[len(args) : count]]
+        return (
+            args if any(one is inspect.Parameter.empty for one in defaults) else (*args, *defaults)
+        )
+
     def described(self, args: Args, kwargs: Kwargs) -> dict[str, str]:
         """Return a description of the arguments by parameter name: shapes and dtypes, or values."""
         named: dict[str, Any] = {f"argument {k}": arg for k, arg in enumerate(args)} | kwargs
