@@ -46,6 +46,7 @@ from tapegrad.program.emit.graph_parts import (
 )
 from tapegrad.program.emit.late_gathers import with_late_gathers
 from tapegrad.program.emit.late_waits import with_late_waits
+from tapegrad.program.emit.loop_calls import prepare_loops
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
@@ -114,6 +115,7 @@ class Program(Inspectable):
         self.steps, in_place, deferred, numbers = _steps(
             graph, capabilities, self._cheap, uncaptured, writes, defers, self._moved
         )
+        prepare_loops(capabilities.loops, self.steps)
         if numbers:
             graph = self.graph = replace(graph, constants={**graph.constants, **numbers})
         writers = _writers(self.steps, deferred, capabilities.loops)
