@@ -23,7 +23,7 @@ from tapegrad.core.backend.capabilities import (
 from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
-from tapegrad.core.background import checkpoint, is_background, outside_python
+from tapegrad.core.background import checkpoint, is_background
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.trace.expression import kind_of_dtype
 from tapegrad.core.values.variable import Variable
@@ -358,8 +358,7 @@ def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyF
     """Return a function per loop, None where it cannot be compiled; equal parts share loops."""
     loops = [step.loop for step in steps]
     different = {id(loop): loop for loop in loops}
-    with outside_python():
-        runs = dict(zip(different, compiler.compile([*different.values()])))
+    runs = dict(zip(different, compiler.compile([*different.values()])))
     return [runs[id(loop)] for loop in loops]
 
 
@@ -432,8 +431,7 @@ def specialized_kernels(
         )
         for call in calls.values()
     ]
-    with outside_python():
-        made = specializer.specialize(given)
+    made = specializer.specialize(given)
     return {place: kernel for place, kernel in zip(calls, made) if kernel is not None}
 
 

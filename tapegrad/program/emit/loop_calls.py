@@ -7,23 +7,20 @@ one kernel after the other. Here the strides are predicted while the program is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import CompilesAtLaunch, LoopCall, LoopCompiler
+from tapegrad.core.backend.capabilities import CompilesAtLaunch, LoopCall
 from tapegrad.core.backend.registry import capabilities_of
-from tapegrad.core.background import outside_python
 from tapegrad.program.emit.lowering import CompiledLoop, Step
 from tapegrad.program.emit.views import Views
-from tapegrad.program.graph.graph import Call
 
 
-def prepare_loops(compiler: LoopCompiler | None, steps: Sequence[Step]) -> None:
+def prepare_loops(compiler: Any, steps: Sequence[Step]) -> None:
     """Let a compiler that compiles loops at their first call do so now."""
     if isinstance(compiler, CompilesAtLaunch):
-        calls = loop_calls(steps)
-        with outside_python():
-            compiler.prepare(calls)
+        compiler.prepare(loop_calls(steps))
 
 
 def loop_calls(steps: Sequence[Step]) -> list[LoopCall]:
@@ -41,7 +38,7 @@ def loop_calls(steps: Sequence[Step]) -> list[LoopCall]:
             call = _loop_call(step, views)
             if call is not None:
                 found.append(call)
-        elif isinstance(step, Call) and step.aliases and not views.follow(step):
+        elif step.aliases and not views.follow(step):
             views.forget(step)
     return found
 

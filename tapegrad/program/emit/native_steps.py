@@ -57,14 +57,13 @@ class Natives:
         for position, step in enumerate(steps):
             if position in held:
                 continue
-            may_alias = isinstance(step, Call) and step.aliases
-            if isinstance(step, Call) and may_alias and self._views.follow(step):
+            if isinstance(step, Call) and step.aliases and self._views.follow(step):
                 self.aliases.add(position)
                 continue
             native = self._native(position, step)
             if native is not None:
                 self.found[position] = native
-            elif may_alias:
+            elif isinstance(step, Call) and step.aliases:
                 self._views.forget(step)
 
     def view(self, value: Value) -> View | None:

@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from tapegrad.core.backend.capabilities import LoopCall
-from tapegrad.core.background import with_checkpoints
+from tapegrad.core.background import outside_python, with_checkpoints
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
@@ -205,9 +205,13 @@ class CudaLoopCompiler:
 
     def prepare(self, calls: Sequence[LoopCall]) -> None:
         """Compile the kernels of calls on the current device at the same time."""
-        loops = [call for call in calls if isinstance(call.run, CudaLoop | CudaLoops)]
-        found = [call.run.kernel(call) for call in with_checkpoints(loops)]
-        compile_kernels([kernel for kernel in found if kernel is not None])
+        found = [
+            call.run.kernel(call)
+            for call in with_checkpoints(calls)
+            if isinstance(call.run, CudaLoop | CudaLoops)
+        ]
+        with outside_python():
+            compile_kernels([kernel for kernel in found if kernel is not None])
 
     def result_buffer(self, shape: tuple[int, ...], dtype: Any) -> None:
         """CuPy's memory pool already reuses memory."""
