@@ -23,7 +23,7 @@ from tapegrad.core.backend.capabilities import (
 from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
-from tapegrad.core.background import checkpoint, is_background, outside_python
+from tapegrad.core.background import checkpoint, is_background
 from tapegrad.core.gc_pause import gc_paused
 from tapegrad.core.trace.expression import kind_of_dtype
 from tapegrad.core.values.variable import Variable
@@ -46,6 +46,7 @@ from tapegrad.program.emit.graph_parts import (
 )
 from tapegrad.program.emit.late_gathers import with_late_gathers
 from tapegrad.program.emit.late_waits import with_late_waits
+from tapegrad.program.emit.loop_calls import prepare_loops
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, plain_steps, to_python
 from tapegrad.program.emit.sequences import Arranged, arranged
 from tapegrad.program.failed_replay import explained
@@ -114,6 +115,7 @@ class Program(Inspectable):
         self.steps, in_place, deferred, numbers = _steps(
             graph, capabilities, self._cheap, uncaptured, writes, defers, self._moved
         )
+        prepare_loops(capabilities.loops, self.steps)
         if numbers:
             graph = self.graph = replace(graph, constants={**graph.constants, **numbers})
         writers = _writers(self.steps, deferred, capabilities.loops)
@@ -356,8 +358,7 @@ def _compiled_once(compiler: LoopCompiler, steps: Sequence[Fused | HorizontallyF
     """Return a function per loop, None where it cannot be compiled; equal parts share loops."""
     loops = [step.loop for step in steps]
     different = {id(loop): loop for loop in loops}
-    with outside_python():
-        runs = dict(zip(different, compiler.compile([*different.values()])))
+    runs = dict(zip(different, compiler.compile([*different.values()])))
     return [runs[id(loop)] for loop in loops]
 
 
@@ -430,8 +431,7 @@ def specialized_kernels(
         )
         for call in calls.values()
     ]
-    with outside_python():
-        made = specializer.specialize(given)
+    made = specializer.specialize(given)
     return {place: kernel for place, kernel in zip(calls, made) if kernel is not None}
 
 

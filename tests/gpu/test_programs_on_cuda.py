@@ -143,3 +143,38 @@ def test_attention_that_is_spelled_out_runs_in_its_kernels(dtype: Any) -> None:
         names = [call.primitive.name for call in recorded.program(half).graph.calls]
     assert names.count("attention") == names.count("attention_gradient") == 1
     assert np.all(np.array(errors[recorded]) <= 1.2 * np.array(errors[step]))
+
+
+def test_loops_are_compiled_before_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = pytest.importorskip("tapegrad_cupy.kernels.loops.loops")
+    compile_kernels, scheduled_source = loops.compile_kernels, loops.scheduled_source
+    kernels: list[Any] = []
+    late: list[Any] = []
+
+    def compiled(given: Any) -> None:
+        compile_kernels(given)
+        kernels.extend(given)
+
+    def written(loop: Any, *arguments: Any) -> Any:
+        late.append(loop)
+        return scheduled_source(loop, *arguments)
+
+    monkeypatch.setattr(loops, "compile_kernels", compiled)
+    with tf.device("cuda:0"):
+        w = tf.Variable(np.linspace(-1, 1, 91).reshape(7, 13).astype("float32"))
+        x = tf.constant(np.linspace(0, 1, 91).reshape(13, 7).astype("float32"))
+
+        @tf.function(wait=True)
+        def step(x: tf.Tensor) -> tf.Tensor:
+            z = tf.tanh(tf.transpose(x) * 3.0 + w)
+            z = z - tf.reduce_mean(z, -1, keepdims=True)
+            w.assign_sub(0.1 * z)
+            return tf.sqrt(z * z + 1.0)[:, ::2]
+
+        step(x)
+        assert kernels
+        assert all(kernel.is_compiled(0) for kernel in kernels)
+        monkeypatch.setattr(loops, "scheduled_source", written)
+        for _ in range(3):
+            step(x)
+    assert not late

@@ -138,6 +138,14 @@ class Kernel:
 
         return make
 
+    def is_compiled(self, device: int) -> bool:
+        """Return whether the kernel has been compiled for a device."""
+        return device in self._functions
+
+    def prepare(self, device: int) -> None:
+        """Compile the kernel for a device, the current one; launches use no dynamic memory."""
+        self._compile(device, 0)
+
     def _compile(self, device: int, shared: int) -> int:
         kernel = self._make()
         if shared > 48 * 1024:

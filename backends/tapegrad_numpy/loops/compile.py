@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapegrad.core.background import with_checkpoints
+from tapegrad.core.background import outside_python, with_checkpoints
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import Loop
@@ -109,7 +109,8 @@ def _functions(compiler: Compiler, kernels: dict[str, Kernel]) -> dict[str, Addr
     found = {key: address for key in kernels if (address := _loaded(key))}
     missing = {key: kernel for key, kernel in kernels.items() if key not in found}
     if missing:
-        _compile_together(compiler, missing)
+        with outside_python():  # after the sources are written, which takes turns
+            _compile_together(compiler, missing)
         found |= {key: address for key in missing if (address := _loaded(key))}
         if any(key not in found and CACHE.find(key) for key in missing):
             warn_once(

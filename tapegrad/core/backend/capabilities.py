@@ -162,6 +162,34 @@ class CallsInC(Protocol):
         """Return a compiled loop as a function in C, or None if it cannot be called like that."""
 
 
+class LoopCall(NamedTuple):
+    """A call of a compiled loop, whose arrays have known places."""
+
+    run: Callable[..., Any]
+    """What `LoopCompiler.compile` has returned."""
+
+    strides: Sequence[Shape]
+    """The strides of each array in bytes."""
+
+    offsets: Sequence[int]
+    """Where each array begins, in bytes from the start of the memory that was allocated."""
+
+    overwritten: Sequence[int | None]
+    """Per result, the position of the array that it is written over, or None."""
+
+
+@runtime_checkable
+class CompilesAtLaunch(Protocol):
+    """A part of a `LoopCompiler` whose loops are compiled when their first arrays are known."""
+
+    def prepare(self, calls: Sequence[LoopCall]) -> None:
+        """Compile the code of these calls now, as much as possible at the same time.
+
+        A call with other arrays compiles its loop when it is made. So does a call whose loop could
+        not be compiled here, and raises the error.
+        """
+
+
 class SpecializableCall(NamedTuple):
     """A call whose shapes are known."""
 

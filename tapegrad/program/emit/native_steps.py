@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequenceCompiler, contiguous
-from tapegrad.core.exact_key import exact_key
 from tapegrad.program.emit.lowering import Step
+from tapegrad.program.emit.views import View, Views, once, params_key
 from tapegrad.program.graph.graph import Call, Value
 
 Params = Mapping[str, Any]
@@ -24,15 +24,6 @@ def register_loop_steps(steps: Mapping[str, LoopStep]) -> None:
     >>> register_loop_steps({})
     """
     _loops.update(steps)
-
-
-@dataclass(frozen=True)
-class View:
-    """Where a value lies: in the array of another value or in its own."""
-
-    root: Value
-    offset: int
-    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -56,9 +47,9 @@ class Natives:
         held: Collection[int],
     ) -> None:
         self._compiler, self._kernels = compiler, kernels
-        self._views: dict[int, View | None] = {}
+        self._views = Views(compiler)
         self._known: dict[Any, Any] = {}
-        """Instructions and views of steps by all that they depend on: rounds and layers repeat."""
+        """Instructions of steps by all that they depend on: rounds and layers repeat."""
         self.found: dict[int, Native] = {}
         """Instructions by the position of the step."""
         self.aliases: set[int] = set()
@@ -66,40 +57,18 @@ class Natives:
         for position, step in enumerate(steps):
             if position in held:
                 continue
-            may_alias = isinstance(step, Call) and step.aliases
-            if isinstance(step, Call) and may_alias and self._are_views(step):
+            if isinstance(step, Call) and step.aliases and self._views.follow(step):
                 self.aliases.add(position)
                 continue
             native = self._native(position, step)
             if native is not None:
                 self.found[position] = native
-            elif may_alias:
-                self._views.update({value.number: None for value in step.results})
+            elif isinstance(step, Call) and step.aliases:
+                self._views.forget(step)
 
     def view(self, value: Value) -> View | None:
         """Return where a value lies; None if that is not known."""
-        if value.number not in self._views:
-            layout = self._once(contiguous, (value.shape, value.dtype), value.shape, value.dtype)
-            self._views[value.number] = View(value, 0, layout)
-        return self._views[value.number]
-
-    def _are_views(self, call: Call) -> bool:
-        """Whether the results are views, whose places are then known.
-
-        A reshape makes a copy where the elements of its operand do not follow each other.
-        """
-        before = self.view(call.reads[0]) if len(call.reads) == 1 else None
-        if before is None or len(call.operands) != 1 or call.effects:
-            return False
-        kernel = call.primitive.kernel(call.array_type)
-        key = ("views", kernel, before.layout, _key(call.params))
-        made = self._once(self._compiler.views, key, kernel, before.layout, call.params)
-        shapes = [value.shape for value in call.results]
-        if made is None or [layout.shape for _, layout in made] != shapes:
-            return False
-        for value, (offset, layout) in zip(call.results, made):
-            self._views[value.number] = View(before.root, before.offset + offset, layout)
-        return True
+        return self._views.of(value)
 
     def _native(self, position: int, step: Step) -> Native | None:
         operands: Sequence[Any] = step.operands if isinstance(step, Call) else step.arguments
@@ -147,25 +116,11 @@ class Natives:
         """Return the instructions of a call with operands and results that lie so."""
         loop = _loops.get(name)
         if loop is None:
-            key = (name, kernel, tuple(layouts), count, _key(params))
+            key = (name, kernel, tuple(layouts), count, params_key(params))
             given = (name, kernel, layouts[:count], layouts[count:], params)
-            made: Sequence[NativeStep] | None = self._once(self._compiler.steps, key, *given)
+            made: Sequence[NativeStep] | None = once(self._known, key, self._compiler.steps, *given)
             return made
         if not all(layout.is_contiguous for layout in layouts):
             return None
         step = loop(params, self._compiler)
         return None if step is None else [step]
-
-    def _once(self, make: Callable[..., Any], key: Any, *given: Any) -> Any:
-        """Return what is made of some arguments, once for each key that can be compared."""
-        try:
-            return self._known[key]
-        except KeyError:
-            found = self._known[key] = make(*given)
-            return found
-        except TypeError:  # params that are not hashable
-            return make(*given)
-
-
-def _key(params: Params) -> Any:
-    return tuple([(name, exact_key(value)) for name, value in params.items()])

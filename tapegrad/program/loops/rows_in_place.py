@@ -12,7 +12,8 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from tapegrad.program.emit.lowering import Step
-from tapegrad.program.emit.native_steps import Native, Natives, View
+from tapegrad.program.emit.native_steps import Native, Natives
+from tapegrad.program.emit.views import View
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
 from tapegrad.program.passes.new_calls import NewCalls

@@ -8,6 +8,7 @@ from typing import Any
 
 import cupy
 
+from tapegrad.core.backend.capabilities import LoopCall
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops, Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble
@@ -15,7 +16,7 @@ from tapegrad_cupy.kernels.loops.geometry import Geometry
 from tapegrad_cupy.kernels.loops.schedule import Schedule
 from tapegrad_cupy.kernels.loops.source import Writer
 from tapegrad_cupy.launch.cuda_source import THREADS
-from tapegrad_cupy.launch.launch import kernel_from
+from tapegrad_cupy.launch.launch import Kernel, kernel_from
 from tapegrad_cupy.launch.multi_tensors import TENSOR_OF_BLOCK, aligned_inputs, capacities, layout
 from tapegrad_cupy.launch.strided_layout import full_vector_length
 
@@ -55,6 +56,14 @@ class CudaLoops:
         aliases = [None] * len(first.outputs)
         return joined_source(first, self._single, self._width, capacity, aliases)
 
+    def kernel(self, call: LoopCall) -> Kernel:
+        """Return the kernel that a call launches if its arrays are contiguous and aligned."""
+        count, per_loop = len(self._loops[0].inputs), len(self._loops[0].outputs)
+        columns = [[*range(i, len(call.strides), count)] for i in self._whole]
+        written = [[*call.overwritten[k::per_loop]] for k in range(per_loop)]
+        aliases = [columns.index(own) if own in columns else None for own in written]
+        return self._kernel(len(columns) + aliases.count(None), aliases)
+
     def __call__(
         self, arrays: Sequence[Array], targets: Sequence[Array | None]
     ) -> tuple[Array, ...]:
@@ -82,13 +91,19 @@ class CudaLoops:
         self, columns: list[list[int]], singles: list[int], aliases: list[int | None]
     ) -> None:
         sizes = tuple(prod(loop.shape) for loop in self._loops)
-        chunk, capacity, parts = layout(sizes, self._width, len(columns), self._beside)
-        source = joined_source(self._loops[0], self._single, self._width, capacity, aliases)
-        table = f"{len(columns) * capacity * 8 + capacity * 12}s"
-        kernel = kernel_from(source, "loop", table + "P" * len(singles) + "qi")
+        chunk, _, parts = layout(sizes, self._width, len(columns), self._beside)
+        kernel = self._kernel(len(columns), aliases)
         for part in parts:
             arguments = (part.table(*columns), *singles, chunk, len(part.positions))
             kernel(part.blocks, THREADS, *arguments)
+
+    def _kernel(self, columns: int, aliases: Sequence[int | None]) -> Kernel:
+        """Return the kernel whose table has so many columns of addresses."""
+        sizes = tuple(prod(loop.shape) for loop in self._loops)
+        capacity = layout(sizes, self._width, columns, self._beside).capacity
+        source = joined_source(self._loops[0], self._single, self._width, capacity, aliases)
+        table = f"{columns * capacity * 8 + capacity * 12}s"
+        return kernel_from(source, "loop", table + "P" * len(self._single) + "qi")
 
 
 def joined_source(

@@ -9,6 +9,8 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tapegrad.core.backend.capabilities import LoopCall
+from tapegrad.core.background import outside_python, with_checkpoints
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
 from tapegrad_cupy.kernels.copying.copies import contiguous_copy
@@ -17,7 +19,8 @@ from tapegrad_cupy.kernels.loops.geometry import Geometry, geometry
 from tapegrad_cupy.kernels.loops.joined import CudaLoops
 from tapegrad_cupy.kernels.loops.scheduled import scheduled_source
 from tapegrad_cupy.launch.cuda_source import wide_dtype
-from tapegrad_cupy.launch.launch import kernel_from
+from tapegrad_cupy.launch.launch import Kernel, kernel_from
+from tapegrad_cupy.launch.parallel_compilation import compile_kernels
 from tapegrad_cupy.launch.strided_layout import row_major_strides
 
 _ENOUGH_ROWS = 66
@@ -37,6 +40,8 @@ _CACHE = 48 << 20
 _MUCH = 512 << 20
 """The least bytes of rows that are worth a sort of their indices."""
 
+_current_device = cupy.cuda.runtime.getDevice
+
 Array = Any
 Run = Callable[[Sequence[Array], Sequence[Array | None]], tuple[Array, ...]]
 
@@ -53,6 +58,19 @@ class CudaLoop:
     def source(self) -> str:
         """The source of the kernel for contiguous arrays."""
         return _contiguous_source(self._loop)
+
+    def kernel(self, call: LoopCall) -> Kernel | None:
+        """Return the kernel that a call on the current device is going to launch, if any."""
+        strides, in_place = tuple(map(tuple, call.strides)), tuple(call.overwritten)
+        aligned = not any(offset & 15 for offset in call.offsets)
+        key = (strides, aligned, in_place, _current_device())
+        plan = self._plans.get(key)
+        if plan is None:
+            walk = geometry(self._loop, strides, aligned=aligned)
+            if walk is None:
+                return None
+            plan = self._plans[key] = _Plan(self._loop, walk, in_place)
+        return plan.kernel
 
     def __call__(
         self, arrays: Sequence[Array], targets: Sequence[Array | None]
@@ -93,21 +111,23 @@ class _Plan:
         parts = self._schedule.parts
         count = len(loop.inputs) + len(loop.outputs)
         arguments = "P" * (count + (len(combined) + 1 if parts > 1 else 0))
-        self._kernel = kernel_from(source, "loop", arguments)
+        self.kernel = kernel_from(source, "loop", arguments)
         results = walk.count(combined=False)
         self._parts = [(parts * results, _accumulator(o)) for o in combined if parts > 1]
-        # The last block of each group resets its counter, so they are 0 at every launch.
-        self._counters = cupy.zeros(self._schedule.counters, np.uint32) if parts > 1 else None
+        self._counters: Array = None
 
     def __call__(
         self, arrays: Sequence[Array], targets: Sequence[Array | None]
     ) -> tuple[Array, ...]:
         results = tuple(map(_result, self._loop.outputs, targets))
         scratch = [cupy.ndarray(size, dtype) for size, dtype in self._parts]
-        if self._counters is not None:
+        if self._schedule.parts > 1:
+            if self._counters is None:
+                # The last block of each group resets its counter, so they are 0 at every launch.
+                self._counters = cupy.zeros(self._schedule.counters, np.uint32)
             scratch.append(self._counters)
         addresses = [array.data.ptr for array in (*arrays, *results, *scratch)]
-        self._kernel(self._schedule.blocks, self._schedule.threads, *addresses)
+        self.kernel(self._schedule.blocks, self._schedule.threads, *addresses)
         return results
 
 
@@ -182,6 +202,16 @@ class CudaLoopCompiler:
 
     def compile(self, loops: Sequence[Loop | JoinedLoops]) -> list[Run | None]:
         return [self._made(loop) for loop in loops]
+
+    def prepare(self, calls: Sequence[LoopCall]) -> None:
+        """Compile the kernels of calls on the current device at the same time."""
+        found = [
+            call.run.kernel(call)
+            for call in with_checkpoints(calls)
+            if isinstance(call.run, CudaLoop | CudaLoops)
+        ]
+        with outside_python():
+            compile_kernels([kernel for kernel in found if kernel is not None])
 
     def result_buffer(self, shape: tuple[int, ...], dtype: Any) -> None:
         """CuPy's memory pool already reuses memory."""
