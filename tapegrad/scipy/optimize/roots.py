@@ -65,8 +65,8 @@ def root(
     'hybr' and 'lm' take damped Newton steps with the Jacobian from the tape or from the function
     `jac`. 'krylov' solves the Newton steps by GMRES with Jacobian-vector products. 'broyden1'
     computes the Jacobian once and updates it. 'broyden2', 'anderson', 'linearmixing',
-    'diagbroyden', 'excitingmixing' and 'df-sane' run SciPy's search, if it is installed. Enclosing tapes record the derivatives of the root
-    with respect to everything that `fun` reads.
+    'diagbroyden', 'excitingmixing' and 'df-sane' run SciPy's search, if SciPy is installed.
+    Enclosing tapes record the derivatives of the root with respect to everything that `fun` reads.
 
     >>> import tapegrad
     >>> def both(x, a):
