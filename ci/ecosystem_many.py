@@ -17,7 +17,7 @@ HEAD = """## Many small problems at once
 
 `python benchmarks/many_problems.py` solves problems of one kind by one call of
 `tapegrad.scipy.optimize.batched` or `integrate.batched`, and a sample by a loop over SciPy, whose
-time is scaled to all of them. SciPy gets functions of NumPy arrays, and exact gradients of functions
+time is scaled to all of them. SciPy gets functions of NumPy arrays, and exact gradients of those
 to minimize. The solutions of the sample are compared. First calls record the functions; they find
 most of their compiled loops in the cache."""
 
