@@ -216,7 +216,7 @@ class Bert(Model):
         x = self.encoder(x, allowed, training=training)
         if self.cls is not None:
             return self.cls(x, self.embeddings.word_embeddings.embeddings)
-        if self.head == "token_classes":
+        if self.classifier is not None and self.head == "token_classes":
             return self.classifier(self.dropout(x, training=training))
         if self.qa_outputs is not None:
             return self.qa_outputs(x)

@@ -114,13 +114,16 @@ def minimize_by_scipy(
     return Outcome(state, int(getattr(found, "nit", found.nfev)), status, extra)
 
 
+def _side(lagrangian: Lagrangian, place: int) -> Callable[[Any], Any]:
+    """Return the function of the constraints that must be zero (0) or not negative (1)."""
+    return lambda x: lagrangian.constraint_values(x)[place]
+
+
 def _constraints(module: Any, method: str, lagrangian: Lagrangian, x: Any) -> list[Any]:
     """Return the constraints in SciPy's form, with exact derivatives."""
     found = []
     for place, (low, high) in enumerate([(0.0, 0.0), (0.0, np.inf)]):
-
-        def values(x: Any, place: int = place) -> Any:
-            return lagrangian.constraint_values(x)[place]
+        values = _side(lagrangian, place)
 
         def curvature(x: Any, weights: Any, values: Any = values) -> Array:
             def weighted(x: Any) -> Any:
@@ -143,7 +146,7 @@ def _constraints(module: Any, method: str, lagrangian: Lagrangian, x: Any) -> li
 def _multipliers(lagrangian: Lagrangian, x: Any) -> tuple[Any, Any]:
     """Return the multipliers that satisfy the conditions of Karush, Kuhn and Tucker best."""
     slope = _on_host(lagrangian.objective.slope(x))
-    sides = [lambda x, k=k: lagrangian.constraint_values(x)[k] for k in (0, 1)]
+    sides = [_side(lagrangian, place) for place in (0, 1)]
     values = [_on_host(side(x)) for side in sides]
     matrices = [
         _on_host(jacobian(side)(x)) if value.size else np.zeros((0, slope.size))
