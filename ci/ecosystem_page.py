@@ -5,8 +5,8 @@
 
 The records are `ci/programs.json` (its counts are entered by hand after a run, because the programs
 are not in the tree), `ci/keras-suite.json` and `ci/keras-exclusions.json` (`ci/keras_suite.py`),
-`ci/keras-applications.json` (`ci/keras_applications.py`) and those that `ci/ecosystem_suites.py`
-and `ci/ecosystem_gradbench.py` name.
+`ci/keras-applications.json` (`ci/keras_applications.py`) and those that `ci/ecosystem_suites.py`,
+`ci/ecosystem_many.py` and `ci/ecosystem_gradbench.py` name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(1, str(ROOT / "ci"))
 
 from ecosystem_gradbench import gradbench_section  # noqa: E402  # found by the line above
+from ecosystem_many import many_section  # noqa: E402  # found by the line above
 from ecosystem_suites import array_api_section  # noqa: E402  # found by the line above
 
 PAGE = ROOT / "docs" / "ecosystem.md"
@@ -144,6 +145,7 @@ def page() -> str:
     parts = [HEAD.rstrip(), programs_section(programs), suite_section(suite, groups)]
     parts.append(applications_section(applications))
     parts.append(array_api_section(ROOT, table))
+    parts.append(many_section(ROOT, table))
     parts.append(gradbench_section(ROOT, table))
     return "\n\n".join(parts) + "\n"
 

@@ -139,15 +139,21 @@ class Transform(Layer):
 
 
 class Predictions(Layer):
-    """Logits of masked words, whose matrix is that of the word embeddings."""
+    """Logits of masked words, whose matrix is mostly that of the word embeddings."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.transform = Transform(config)
-        self.bias = self.add_weight(name="bias", shape=(config["vocab_size"],), initializer="zeros")
+        self.decoder = None
+        if config.get("tie_word_embeddings", True):
+            shape = (config["vocab_size"],)
+            self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros")
+        else:
+            self.decoder = Dense(config["vocab_size"])
 
     def call(self, x: Any, words: Any) -> Any:
-        return self.transform(x) @ words.transpose() + self.bias
+        x = self.transform(x)
+        return x @ words.transpose() + self.bias if self.decoder is None else self.decoder(x)
 
 
 class Heads(Layer):
@@ -165,7 +171,8 @@ class Bert(Model):
     """From token numbers, shape (batch, places), to the result of its head.
 
     `head` is "hidden" for the last hidden states, "pooled" for the pooled first place,
-    "masked_words" for logits of words, or "classes" for logits of classes.
+    "masked_words" for logits of words, "classes" for logits of classes, "token_classes" for those
+    of each token, or "answers" for logits of the first and the last token of an answer.
 
     >>> config = {"vocab_size": 11, "hidden_size": 4, "num_hidden_layers": 1,
     ...           "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 16}
@@ -186,7 +193,10 @@ class Bert(Model):
         self.encoder = Encoder(config)
         self.pooler = Pooler(config) if head in ("pooled", "classes") else None
         self.cls = Heads(config) if head == "masked_words" else None
-        self.classifier = Dense(labels) if head == "classes" else None
+        if self.cls is not None and self.cls.predictions.decoder is not None:
+            self.ignored = self.ignored.replace(r"decoder\.(weight|bias)", "bias")
+        self.classifier = Dense(labels) if head in ("classes", "token_classes") else None
+        self.qa_outputs = Dense(2) if head == "answers" else None
         self.dropout = Dropout(config.get("hidden_dropout_prob", 0.1))
 
     def call(
@@ -206,6 +216,10 @@ class Bert(Model):
         x = self.encoder(x, allowed, training=training)
         if self.cls is not None:
             return self.cls(x, self.embeddings.word_embeddings.embeddings)
+        if self.classifier is not None and self.head == "token_classes":
+            return self.classifier(self.dropout(x, training=training))
+        if self.qa_outputs is not None:
+            return self.qa_outputs(x)
         if self.pooler is None:
             return x
         pooled = self.pooler(x)

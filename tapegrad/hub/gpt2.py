@@ -9,7 +9,7 @@ import numpy as np
 from tapegrad.errors import ShapeError
 from tapegrad.hub.placing import Conv1D
 from tapegrad.hub.transformer import activation, attend, split_heads
-from tapegrad.keras.layers import Dropout, Embedding, Layer, LayerNormalization
+from tapegrad.keras.layers import Dense, Dropout, Embedding, Layer, LayerNormalization
 from tapegrad.keras.models import Model
 from tapegrad.ops.casting.promotion import operand
 from tapegrad.ops.creation import as_constant
@@ -79,6 +79,8 @@ class Block(Layer):
 class GPT2(Model):
     """From token numbers, shape (batch, places), to logits of the next tokens.
 
+    With the head "hidden" it returns the last hidden states.
+
     >>> config = {"vocab_size": 11, "n_positions": 8, "n_embd": 4, "n_layer": 1, "n_head": 2}
     >>> tuple(GPT2(config)([[1, 2, 3]]).shape)
     (1, 3, 11)
@@ -87,18 +89,23 @@ class GPT2(Model):
     prefix = "transformer."
     ignored = r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], head: str = "words") -> None:
         super().__init__()
-        self.config = config
+        self.config, self.head = config, head
         width = config["n_embd"]
         self.wte = Embedding(config["vocab_size"], width)
         self.wpe = Embedding(config["n_positions"], width)
         self.drop = Dropout(config.get("embd_pdrop", 0.1))
         self.h = [Block(config) for _ in range(config["n_layer"])]
         self.ln_f = LayerNormalization(epsilon=config.get("layer_norm_epsilon", 1e-5))
+        self.lm_head = None
+        if head == "words" and not config.get("tie_word_embeddings", True):
+            self.lm_head = Dense(config["vocab_size"], use_bias=False)
+            self.ignored = r"h\.\d+\.attn\.(bias|masked_bias)"
 
     def call(self, tokens: Any, training: Any = None) -> Any:
-        return self._logits(self._through(tokens, training)[0])
+        found = self._through(tokens, training)[0]
+        return self.ln_f(found) if self.head == "hidden" else self._logits(found)
 
     def _through(self, tokens: Any, training: Any = None) -> tuple[Any, Cache]:
         """Return the last hidden states, and the keys and values of all blocks."""
@@ -139,7 +146,8 @@ class GPT2(Model):
         return self._logits(x)[:, 0], kept
 
     def _logits(self, x: Any) -> Any:
-        return self.ln_f(x) @ self.wte.embeddings.transpose()
+        x = self.ln_f(x)
+        return x @ self.wte.embeddings.transpose() if self.lm_head is None else self.lm_head(x)
 
     def _check_length(self, count: int) -> None:
         most = self.config["n_positions"]

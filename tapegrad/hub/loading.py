@@ -17,11 +17,11 @@ from tapegrad.hub.resnet import ResNet
 from tapegrad.hub.vit import ViT
 
 _MODELS: dict[str, Any] = {"gpt2": GPT2, "bert": Bert, "vit": ViT, "resnet": ResNet}
-_PARTS = ("pooler", "classifier", "cls")
+_PARTS = ("pooler", "classifier", "cls", "qa_outputs")
 """The attributes that hold heads."""
 _HEADS: dict[str, tuple[str, ...]] = {
-    "gpt2": ("words",),
-    "bert": ("hidden", "pooled", "masked_words", "classes"),
+    "gpt2": ("words", "hidden"),
+    "bert": ("hidden", "pooled", "masked_words", "classes", "token_classes", "answers"),
     "vit": ("hidden", "pooled", "classes"),
     "resnet": ("hidden", "pooled", "classes"),
 }
@@ -71,7 +71,10 @@ def _held_head(kind: str, weights: Mapping[str, Any]) -> str:
     if kind == "gpt2":
         return "words"
     if any(name.startswith("classifier.") for name in weights):
-        return "classes"
+        is_for_tokens = kind == "bert" and not any("pooler." in name for name in weights)
+        return "token_classes" if is_for_tokens else "classes"
+    if any(name.startswith("qa_outputs.") for name in weights):
+        return "answers"
     if any(name.startswith("cls.predictions.") for name in weights):
         return "masked_words"
     return "hidden"
@@ -90,7 +93,7 @@ def _without_other_heads(weights: Mapping[str, Any], model: Any) -> dict[str, An
 def _build(kind: str, config: dict[str, Any], head: str, weights: Mapping[str, Any]) -> Any:
     """Return a model whose variables exist."""
     if kind == "gpt2":
-        return _called(lambda: GPT2(config), np.zeros((1, 1), np.int32), config)
+        return _called(lambda: GPT2(config, head), np.zeros((1, 1), np.int32), config)
     labels = [v for n, v in weights.items() if n.startswith("classifier.") and n.endswith("weight")]
     count = int(labels[0].shape[0]) if labels else len(config.get("id2label", ())) or 2
     if kind == "bert":

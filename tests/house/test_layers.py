@@ -144,6 +144,8 @@ FOREIGN: dict[str, set[str]] = {
     "tapegrad.lazy": {"keras", "keras_tapegrad"},
     # Sparse direct solvers are those of SciPy and cuSOLVER.
     "tapegrad.scipy.sparse.linalg.direct": {"scipy", "cupy", "cupyx"},
+    # Optional: methods that tapegrad lacks are SciPy's.
+    "tapegrad.scipy.optimize.scipy_searches": {"scipy"},
     # Functions without a gradient are SciPy's.
     "tapegrad.compat.autograd.scipy": {"scipy"},
     "tapegrad.testing": {"scipy"},

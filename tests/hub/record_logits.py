@@ -52,6 +52,8 @@ def _run(model: Any, config: dict[str, Any]) -> np.ndarray:
     if config["model_type"] == "bert":
         inputs |= {"attention_mask": torch.tensor(MASK), "token_type_ids": torch.tensor(SEGMENTS)}
     found = model(**inputs)
+    if hasattr(found, "start_logits"):
+        return torch.stack([found.start_logits, found.end_logits], -1).numpy()
     return (found.logits if hasattr(found, "logits") else found.last_hidden_state).numpy()
 
 

@@ -22,7 +22,16 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "model_type": "gpt2", "vocab_size": 23, "n_positions": 16, "n_embd": 12, "n_layer": 2,
         "n_head": 3,
     }),
+    "gpt2_untied": ("GPT2LMHeadModel", {
+        "model_type": "gpt2", "vocab_size": 23, "n_positions": 16, "n_embd": 12, "n_layer": 1,
+        "n_head": 3, "tie_word_embeddings": False,
+    }),
     "bert": ("BertForMaskedLM", {"model_type": "bert", **_TEXT}),
+    "bert_untied": ("BertForMaskedLM", {
+        "model_type": "bert", "tie_word_embeddings": False, **_TEXT,
+    }),
+    "bert_token_classes": ("BertForTokenClassification", {"model_type": "bert", **_TEXT}),
+    "bert_answers": ("BertForQuestionAnswering", {"model_type": "bert", **_TEXT}),
     "bert_classes": ("BertForSequenceClassification", {"model_type": "bert", **_TEXT}),
     "bert_hidden": ("BertModel", {"model_type": "bert", **_TEXT}),
     "vit": ("ViTForImageClassification", {"model_type": "vit", **_IMAGES}),

@@ -135,3 +135,16 @@ def test_tokenizers(tmp_path):
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     made.save(str(folder / "tokenizer.json"))
     assert hub.load_tokenizer(folder).encode("b a b").ids == [1, 0, 1]
+
+
+def test_hidden_states_of_gpt2(tmp_path):
+    folder = written(tmp_path, "gpt2")
+    model, hidden = hub.load(folder), hub.load(folder, head="hidden")
+    logits = hidden(TOKENS) @ model.wte.embeddings.numpy().T
+    np.testing.assert_allclose(logits, result(model, "gpt2"), rtol=1e-5, atol=1e-6)
+
+
+def test_generation_with_another_matrix_for_the_words(tmp_path):
+    model = hub.load(written(tmp_path, "gpt2_untied"))
+    found = hub.generate(model, TOKENS, 1)
+    np.testing.assert_array_equal(found[:, -1], np.argmax(result(model, "gpt2_untied")[:, -1], -1))

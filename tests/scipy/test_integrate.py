@@ -125,7 +125,7 @@ def test_slopes_of_solve_ivp():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], "LSODA"), "one of RK23, RK45"),
+        (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], "VODE"), "one of RK23, RK45"),
         (lambda: integrate.solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0]), "within t_span"),
         (
             lambda: integrate.odeint(lambda y, t: y, [1.0], [0.0, 1.0, 0.5]),

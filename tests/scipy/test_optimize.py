@@ -345,7 +345,7 @@ def test_values_that_are_not_finite_are_stepped_back_from():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "Powell"}, "method must be one of Nelder-Mead, CG, BFGS"),
+        ({"method": "Powel"}, "method must be one of Nelder-Mead, CG, BFGS"),
         ({"options": {"disp": True}}, "BFGS accepts the options gtol, maxiter"),
         ({"jac": "2-point"}, "jac must be None, True or a function"),
         ({"hess": "2-point"}, "hess must be None or a function"),

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.checked_calls import check_calls as _check_calls
 from tapegrad.errors import ShapeError
 from tapegrad.scipy.compiled import axes_of, check_problems, solve_together
@@ -26,7 +25,7 @@ def solve_ivp(
     fun: Callable[..., Any],
     t_span: Any,
     y0: Any,
-    method: str = "RK45",
+    method: Any = "RK45",
     t_eval: Any = None,
     args: Any = (),
     *,
@@ -48,7 +47,7 @@ def solve_ivp(
     >>> found.y.round(4).tolist(), found.success.tolist()
     ([[[1.0, 0.3679]], [[1.0, 0.1353]]], [True, True])
     """
-    check_choice("The method of solve_ivp", method, ivp.METHODS)
+    method = ivp.method_name(method)
     args = arguments(args)
     span = operand(t_span)
     if tuple(span.shape) != (2,):

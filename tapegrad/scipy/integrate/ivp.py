@@ -24,6 +24,7 @@ from tapegrad.scipy.integrate.many.methods import ManyExplicit, ManyMethod, Many
 from tapegrad.scipy.integrate.many.steps import ManyMultistep, Steps
 from tapegrad.scipy.integrate.radau import Radau
 from tapegrad.scipy.integrate.solution import OdeSolution
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.vocabulary import (
     arguments,
@@ -39,13 +40,14 @@ from tapegrad.scipy.vocabulary import (
 )
 
 METHODS: dict[str, Method] = {"RK23": RK23, "RK45": RK45, "DOP853": DOP853}
-METHODS |= {"Radau": Radau(), "BDF": BDF()}
+METHODS |= {"Radau": Radau(), "BDF": BDF(), "LSODA": BDF()}
 MANY: dict[str, ManyMethod | ManyMultistep] = {
     "RK23": ManyExplicit(RK23),
     "RK45": ManyExplicit(RK45),
     "DOP853": ManyExplicit(DOP853),
     "Radau": ManyRadau(),
     "BDF": ManyBDF(),
+    "LSODA": ManyBDF(),
 }
 
 
@@ -122,11 +124,12 @@ def odeint(
     return flow(field, y0, times, params, control)[1]
 
 
+@ignoring("jac", "jac_sparsity", "lband", "uband", "min_step")
 def solve_ivp(
     fun: Callable[..., Any],
     t_span: Any,
     y0: Any,
-    method: str = "RK45",
+    method: Any = "RK45",
     t_eval: Any = None,
     dense_output: bool = False,
     events: Any = None,
@@ -140,9 +143,10 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve y' = fun(t, y, *args) over t_span; `.t` and `.y` hold the times and the states.
 
-    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau' or 'BDF'. The states are
-    returned at `t_eval` or else after every step. `dense_output` adds `.sol`, the solution at any
-    time.
+    The method is 'RK23', 'RK45', 'DOP853' or, for stiff equations, 'Radau' or 'BDF', or SciPy's
+    class of that name. 'LSODA' is implemented as 'BDF'. The tape provides Jacobians; `jac` is
+    ignored. The states are returned at `t_eval` or else after every step. `dense_output` adds
+    `.sol`, the solution at any time.
     `events` are functions of time and state with SciPy's attributes `terminal` and `direction`.
     Inside vmap and recorded functions, `status` and `success` are tensors, there are neither events
     nor dense output, and without `t_eval` only the states at the ends of t_span are returned.
@@ -155,7 +159,7 @@ def solve_ivp(
     >>> found.y.round(4).tolist()
     [[1.0, 0.3679]]
     """
-    check_choice("The method of solve_ivp", method, METHODS)
+    method = method_name(method)
     parameters = () if args is None else args
     if not (dense_output or events) and are_many(y0, parameters, t_span, t_eval):
         many = MANY[method], Tolerance(float(rtol), float(atol)), float(max_step), first_step
@@ -195,6 +199,17 @@ def solve_ivp(
         status=0 if ending is None else 1,
         message=OdeResult.message if ending is None else "A terminal event ended the integration.",
     )
+
+
+def method_name(method: Any) -> str:
+    """Return the name of a method; SciPy's classes are named like their methods.
+
+    >>> method_name("RK45")
+    'RK45'
+    """
+    name = method.__name__ if isinstance(method, type) else method
+    check_choice("The method of solve_ivp", name, METHODS)
+    return str(name)
 
 
 def _solve_many(

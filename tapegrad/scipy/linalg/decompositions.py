@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,9 +22,12 @@ from tapegrad.scipy.vocabulary import (
     cast,
     expand_dims,
     gather,
+    largest,
     operand,
     operands,
     stack,
+    stop_gradient,
+    where,
 )
 
 
@@ -373,10 +377,16 @@ def sqrtm(A: Any) -> Any:
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Return a vector or matrix norm, with the arguments of `numpy.linalg.norm`.
 
+    The Euclidean norm of a vector does not overflow where its squares do.
+
     >>> float(norm([3.0, 4.0]))
     5.0
     """
     a = operand(a)
+    if a.ndim == 1 and a.shape[0] and ord in (None, 2):
+        size = stop_gradient(largest(abs(a)))
+        unit = where((size > 0) & (size < math.inf), size, 1.0)
+        return norms.vector_norm(a / unit, axis=axis, keepdims=keepdims) * unit
     if ord is None:
         return norms.vector_norm(a, axis=axis, keepdims=keepdims)
     if axis is None and a.ndim > 2:

@@ -10,9 +10,11 @@ import numpy as np
 
 from tapegrad.autodiff.transforms import grad
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.linalg.decompositions import cholesky_p
 from tapegrad.ops.linalg.solve import pinv, triangular_solve
+from tapegrad.scipy.linalg.ignored_options import ignoring
 from tapegrad.scipy.optimize.boxes import Bounds, Box, as_box
 from tapegrad.scipy.optimize.damped import (
     Fit,
@@ -36,13 +38,17 @@ from tapegrad.scipy.vocabulary import (
     atan,
     cast,
     holds_tensors,
+    isnan,
     log1p,
     matrix_transpose,
+    moveaxis,
     operand,
     operands,
+    place_next_to,
     reshape_p,
     stop_gradient,
     sum_over,
+    take,
     where,
 )
 
@@ -100,6 +106,9 @@ def _loss(name: Any, scale: float) -> Rho:
     return scaled
 
 
+@ignoring(
+    "x_scale", "diff_step", "tr_solver", "tr_options", "jac_sparsity", "verbose", "workers"
+)  # fmt: skip
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
@@ -203,11 +212,13 @@ def curve_fit(
     jac: Any = None,
     *,
     full_output: bool = False,
+    nan_policy: str | None = None,
     **options: Any,
 ) -> Any:
     """Fit f(xdata, *parameters) to ydata; return the parameters and their covariance.
 
-    `sigma` holds the standard deviations of ydata or their covariance matrix. Other options go to
+    `sigma` holds the standard deviations of ydata or their covariance matrix. With `nan_policy`
+    'omit', points with a NaN do not count; the host looks for them. Other options go to
     least_squares. Enclosing tapes record the derivatives of the parameters with respect to the
     data.
 
@@ -218,6 +229,9 @@ def curve_fit(
     >>> best.round(6).tolist()
     [2.5, 1.3]
     """
+    check_choice("nan_policy of curve_fit", nan_policy, (None, "raise", "omit"))
+    if nan_policy == "omit":
+        xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
     if check_finite is not False:
         _check_finite(xdata, ydata)
     x, y = operand(xdata), operand(ydata)
@@ -245,6 +259,23 @@ def curve_fit(
     if not full_output:
         return found.x, covariance
     return found.x, covariance, {"fvec": found.fun, "nfev": found.nfev}, found.message, found.status
+
+
+def _without_nan(xdata: Any, ydata: Any, sigma: Any) -> tuple[Any, Any, Any]:
+    """Return the points without NaN; the last axis of xdata counts the points."""
+    x, y = operand(xdata), operand(ydata)
+    has_nan = read_on_host(isnan(y), "curve_fit with nan_policy='omit'")
+    bad_x = read_on_host(isnan(x), "curve_fit with nan_policy='omit'")
+    bad = has_nan | bad_x.reshape(-1, bad_x.shape[-1]).any(axis=0)
+    kept = np.flatnonzero(~bad)
+    x = moveaxis(take(moveaxis(x, -1, 0), place_next_to(x, kept)), 0, -1)
+    y = take(y, place_next_to(y, kept))
+    if sigma is None:
+        return x, y, None
+    places, sigma = place_next_to(y, kept), operand(sigma)
+    for axis in range(sigma.ndim):
+        sigma = moveaxis(take(moveaxis(sigma, axis, 0), places), 0, axis)
+    return x, y, sigma
 
 
 def _check_finite(*arrays: Any) -> None:

@@ -24,6 +24,13 @@ from tapegrad.scipy.optimize.lagrangian import Lagrangian, constrained_minimum, 
 from tapegrad.scipy.optimize.many.minima import minimize_many
 from tapegrad.scipy.optimize.objective import Objective, Outcome, Watcher
 from tapegrad.scipy.optimize.result import MESSAGES, OptimizeResult, merge_options
+from tapegrad.scipy.optimize.scipy_searches import (
+    MINIMIZERS,
+    WITH_CONSTRAINTS,
+    WITHIN_BOUNDS,
+    held_by_bounds,
+    minimize_by_scipy,
+)
 from tapegrad.scipy.optimize.simplex import SimplexCoefficients, SimplexLimits, descend_by_simplex
 from tapegrad.scipy.optimize.trust_region import TrustRegion, descend_in_trust_region
 from tapegrad.scipy.problems import are_many
@@ -62,7 +69,8 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """The methods and the defaults of their options; None depends on the number of variables."""
 
-_BOUNDED = ("Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP")
+_BOUNDED = ("Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP", *WITHIN_BOUNDS)
+_CONSTRAINED = ("SLSQP", *WITH_CONSTRAINTS)
 
 
 def minimize(
@@ -84,7 +92,8 @@ def minimize(
     The default method is 'BFGS', with bounds 'L-BFGS-B', with constraints 'SLSQP'. Other methods
     are 'CG', 'Newton-CG', 'trust-ncg', 'TNC' (supports bounds) and 'Nelder-Mead' (no gradients,
     supports bounds). 'SLSQP' is implemented as an augmented Lagrangian, 'trust-krylov' as
-    'trust-ncg'.
+    'trust-ncg'. 'Powell', 'COBYLA', 'COBYQA', 'trust-constr', 'trust-exact' and 'dogleg' run
+    SciPy's search, if SciPy is installed, with derivatives from the tape.
 
     The tape provides gradients and Hessian-vector products. Alternatively `jac` is a function for
     the gradient, or True if `fun` returns both; `hess` and `hessp` are functions. `callback`
@@ -120,11 +129,12 @@ def minimize(
         return minimize_many(objective, x, name, chosen, box)
     watcher = Watcher(callback, objective.shape)
     with without_recording():
-        lagrangian = Lagrangian(objective, equal, positive, x) if name == "SLSQP" else None
+        is_constrained = name == "SLSQP" or bool(equal or positive)
+        lagrangian = Lagrangian(objective, equal, positive, x) if is_constrained else None
         outcome = _run(name, objective, x, box, chosen, watcher, lagrangian)
     solution = outcome.state.x
     if is_recording():
-        solution = _attached(objective, outcome, box, lagrangian)
+        solution = _attached(name, objective, outcome, box, lagrangian)
     return _result(objective, outcome, solution)
 
 
@@ -132,11 +142,11 @@ def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
     """Return the canonical name of the method; raise if it does not support the arguments."""
     if method is None:
         return "SLSQP" if is_constrained else "BFGS" if box is None else "L-BFGS-B"
-    known = {name.lower(): name for name in METHODS}
+    known = {name.lower(): name for name in (*METHODS, *MINIMIZERS)}
     if str(method).lower() not in known:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}. Got {method!r}.")
+        raise ArgumentError(f"method must be one of {', '.join(known.values())}. Got {method!r}.")
     name = known[method.lower()]
-    if is_constrained and name != "SLSQP":
+    if is_constrained and name not in _CONSTRAINED:
         raise ArgumentError(f"{name} does not support constraints. Use method='SLSQP'.")
     if box is not None and name not in _BOUNDED:
         raise ArgumentError(f"{name} does not support bounds. Use one of {', '.join(_BOUNDED)}.")
@@ -145,6 +155,8 @@ def _named(method: str | None, box: Box | None, is_constrained: bool) -> str:
 
 def _options(method: str, x: Any, tol: float | None, options: Any) -> dict[str, Any]:
     size = x.shape[0]
+    if method in MINIMIZERS:
+        return {"tol": tol, **(options or {})}
     chosen = merge_options(method, METHODS[method], tol, options)
     if method == "Nelder-Mead":
         return _default_limits(chosen, size)
@@ -172,6 +184,8 @@ def _run(
     watcher: Watcher,
     lagrangian: Lagrangian | None,
 ) -> Outcome:
+    if method in MINIMIZERS:
+        return minimize_by_scipy(method, objective, x, box, chosen, watcher, lagrangian)
     if method == "Nelder-Mead":
         coefficients = (
             SimplexCoefficients.adapted(x.shape[0]) if chosen["adaptive"] else SimplexCoefficients()
@@ -215,7 +229,11 @@ def _run(
 
 
 def _attached(
-    objective: Objective, outcome: Outcome, box: Box | None, lagrangian: Lagrangian | None
+    method: str,
+    objective: Objective,
+    outcome: Outcome,
+    box: Box | None,
+    lagrangian: Lagrangian | None,
 ) -> Any:
     """Return the minimum with derivatives; variables held by a bound have none."""
     x = outcome.state.x
@@ -224,6 +242,8 @@ def _attached(
         with without_recording():
             gradient = objective.slope(x) if lagrangian is None else grad(lagrangian)(x)
             held = 1.0 - box.free(x, gradient)
+            if method in MINIMIZERS:
+                held = held_by_bounds(box, x, gradient)
     if lagrangian is not None:
         return constrained_minimum(lagrangian, x, held)
     return stationary_point(objective.slope, x, held)
@@ -244,4 +264,4 @@ def _result(objective: Objective, outcome: Outcome, solution: Any) -> OptimizeRe
     }
     if state.gradient is not None:
         fields["jac"] = objective.reshaped(state.gradient)
-    return OptimizeResult(**fields, **outcome.extra)
+    return OptimizeResult({**fields, **outcome.extra})

@@ -155,6 +155,7 @@ class Watcher:
     def __init__(self, callback: Callable[..., Any] | None, shape: tuple[int, ...]) -> None:
         self._callback, self._shape = callback, shape
         self._takes_result = callback is not None and _takes_result(callback)
+        self.is_needed = callback is not None
 
     def stops(self, x: Any, value: float) -> bool:
         """Call the callback with a point and return whether to stop."""

@@ -26,6 +26,7 @@ from tapegrad.scipy.optimize.implicit import (
 from tapegrad.scipy.optimize.many.fits import root_many
 from tapegrad.scipy.optimize.objective import dot, max_norm
 from tapegrad.scipy.optimize.result import OptimizeError, OptimizeResult, merge_options
+from tapegrad.scipy.optimize.scipy_searches import ROOTS, root_by_scipy
 from tapegrad.scipy.problems import are_many
 from tapegrad.scipy.sparse.linalg import krylov
 from tapegrad.scipy.vocabulary import (
@@ -63,8 +64,9 @@ def root(
 
     'hybr' and 'lm' take damped Newton steps with the Jacobian from the tape or from the function
     `jac`. 'krylov' solves the Newton steps by GMRES with Jacobian-vector products. 'broyden1'
-    computes the Jacobian once and updates it. Enclosing tapes record the derivatives of the root
-    with respect to everything that `fun` reads.
+    computes the Jacobian once and updates it. 'broyden2', 'anderson', 'linearmixing',
+    'diagbroyden', 'excitingmixing' and 'df-sane' run SciPy's search, if SciPy is installed.
+    Enclosing tapes record the derivatives of the root with respect to everything that `fun` reads.
 
     >>> import tapegrad
     >>> def both(x, a):
@@ -76,10 +78,11 @@ def root(
     >>> x.round(4).tolist(), round(float(tape.gradient(x, area)), 4)
     ([3.0, 3.0], 0.3333)
     """
-    check_choice("method", method, _METHODS)
+    check_choice("method", method, (*_METHODS, *ROOTS))
     if callback is not None:
         raise ArgumentError("root does not support callback. Got a function; pass callback=None.")
-    chosen = merge_options(method, _METHODS[method], tol, options)
+    is_here = method in _METHODS
+    chosen = merge_options(method, _METHODS[method], tol, options) if is_here else {}
     start = stop_gradient(operand(x0))
     x = reshape_p(start, shape=(-1,))
     args = arguments(args)
@@ -94,8 +97,11 @@ def root(
         return root_many(system, x, chosen)
     with without_recording():
         check_square(system, x, "root")
-        search = _broyden if method == "broyden1" else _krylov if method == "krylov" else _damped
-        x, rest, status = search(system, x, chosen)
+        if is_here:
+            search = {"broyden1": _broyden, "krylov": _krylov}.get(method, _damped)
+            x, rest, status = search(system, x, chosen)
+        else:
+            x, rest, status = root_by_scipy(method, system, x, tol, options)
     solution = with_implicit_derivatives(system.residual, x) if is_recording() else x
     return OptimizeResult(
         x=reshape_p(solution, shape=system.shape),

@@ -20,6 +20,7 @@ from tapegrad.scipy.optimize.implicit import (
     without_recording,
 )
 from tapegrad.scipy.optimize.result import OptimizeError
+from tapegrad.scipy.optimize.scipy_searches import BRACKETING, bracketed_by_scipy
 from tapegrad.scipy.vocabulary import (
     arguments,
     largest,
@@ -82,7 +83,8 @@ def root_scalar(
 ) -> RootResults:
     """Find a root of f(x, *args), a function of one variable.
 
-    'brentq' and 'bisect' search within a `bracket`; 'newton', 'halley' and 'secant' start at `x0`.
+    'brentq', 'bisect' and, if SciPy is installed, 'brenth', 'ridder' and 'toms748' search within a
+    `bracket`; 'newton', 'halley' and 'secant' start at `x0`.
     The tape provides derivatives that are not given. Enclosing tapes record the derivatives of the
     root with respect to everything that `f` reads.
 
@@ -95,15 +97,16 @@ def root_scalar(
     (2.0, 0.25)
     """
     name = method or ("brentq" if bracket is not None else "newton" if x1 is None else "secant")
-    if name in ("brentq", "bisect"):
+    if name in ("brentq", "bisect", *BRACKETING):
         if bracket is None or len(bracket) != 2:
             raise ArgumentError(f"{name} needs bracket=[a, b] with a sign change between a and b.")
-        search = _bisected if name == "bisect" else _brent
+        search = _search_in_bracket(name)
         ends = (float(bracket[0]), float(bracket[1]))
         return _bracketed(search, name, f, *ends, args, xtol, rtol, maxiter)
     if name not in ("newton", "halley", "secant"):
         raise ArgumentError(
-            f"method must be one of brentq, bisect, newton, halley, secant. Got {method!r}."
+            f"method must be one of brentq, bisect, {', '.join(BRACKETING)}, newton, halley, "
+            f"secant. Got {method!r}."
         )
     if x0 is None:
         raise ArgumentError(f"{name} needs a starting point x0.")
@@ -111,6 +114,12 @@ def root_scalar(
     start = 1.0001 * operand(x0) + 1e-4 if name == "secant" and x1 is None else x1
     tolerances = (1.48e-8 if xtol is None else xtol, rtol or 0.0, maxiter or 50)
     return _newton(f, x0, fprime, args, second, start, *tolerances, name)
+
+
+def _search_in_bracket(name: str) -> Callable[..., tuple[float, int, bool]]:
+    if name in BRACKETING:
+        return bracketed_by_scipy(name)
+    return _bisected if name == "bisect" else _brent
 
 
 def _bracketed(

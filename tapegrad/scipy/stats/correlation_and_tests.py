@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapegrad.core.argument_checks import check_choice
+from tapegrad.core.primitive.operand import as_operand
 from tapegrad.errors import ArgumentError, ShapeError
 from tapegrad.ops.indexing.along_axis import take_along_axis
 from tapegrad.ops.indexing.sorting import argsort, searchsorted, sort
@@ -188,16 +189,32 @@ def rankdata(
     [1.0, 2.5, 4.0, 2.5]
     """
     check_choice("nan_policy of rankdata", nan_policy, ("propagate", "omit"))
-    # Half and single precision cannot hold all ranks of long rows.
-    x = cast(stop_gradient(operand(a)), "float64")
+    x = stop_gradient(as_operand(a))
+    if numpy_dtype_of(x).kind not in "iu":
+        # Half and single precision cannot hold all ranks of long rows.
+        x = cast(operand(x), "float64")
     if axis is None:
         x, axis = reshape_p(x, shape=(-1,)), 0
     rows = moveaxis(x, axis, -1)
-    is_none = isnan(rows)
-    is_undefined = any_over(is_none, -1, True) if nan_policy == "propagate" else is_none
     if not math.prod(rows.shape):
-        return x
-    return moveaxis(where(is_undefined, math.nan, _ranks(rows, method)), -1, axis)
+        return cast(x, "float64" if method == "average" else "int64")
+    is_whole = numpy_dtype_of(x).kind in "iu"
+    ranks = _ranks(_levels(rows) if is_whole else rows, method)
+    if not is_whole:
+        is_none = isnan(rows)
+        is_undefined = any_over(is_none, -1, True) if nan_policy == "propagate" else is_none
+        ranks = where(is_undefined, math.nan, ranks)
+    return moveaxis(ranks, -1, axis)
+
+
+def _levels(x: Any) -> Any:
+    """Return the dense ranks of integers, which doubles may not hold, in double precision."""
+    order = argsort(x, -1, stable=True)
+    ordered = take_along_axis(x, order, -1)
+    steps = cast(ordered[..., 1:] != ordered[..., :-1], "float64")
+    start = cast(ordered[..., :1] == ordered[..., :1], "float64")
+    levels = concat([start, cumsum(steps, -1) + 1], -1)
+    return take_along_axis(levels, argsort(order, -1), -1)
 
 
 def _ranks(x: Any, method: str) -> Any:

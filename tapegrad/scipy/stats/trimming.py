@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axis
+from tapegrad.core.values.convert import read_on_host
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.indexing.sorting import sort
 from tapegrad.ops.reduction.order_statistics import METHODS, check_real, row_quantiles, rows_over
@@ -18,10 +19,14 @@ from tapegrad.scipy.vocabulary import (
     expand_dims,
     isnan,
     largest,
+    moveaxis,
     numpy_dtype_of,
     operand,
+    place_next_to,
     reshape_p,
     smallest,
+    stack,
+    take,
     where,
 )
 
@@ -285,7 +290,24 @@ def median_abs_deviation(
         axis = normalize_axis(axis, x.ndim, "median_abs_deviation")
     if center is None:
         place = _quantile(x, 0.5, axis, True, omit_nan)
+    elif omit_nan:
+        place = _centers_of_numbers(x, axis, center)
     else:
         place = center(x, axis=axis)
         place = place if axis is None else expand_dims(place, axis)
     return _quantile(abs(x - place), 0.5, axis, keepdims, omit_nan) / factor
+
+
+def _centers_of_numbers(x: Any, axis: int | None, center: Any) -> Any:
+    """Return the centers of samples without their NaN, which the host looks for."""
+    rows = reshape_p(x, shape=(1, -1)) if axis is None else moveaxis(x, axis, -1)
+    shape = tuple(rows.shape[:-1])
+    rows = reshape_p(rows, shape=(-1, rows.shape[-1]))
+    is_number = ~read_on_host(isnan(rows), "median_abs_deviation with nan_policy='omit'")
+    places = [np.flatnonzero(row) for row in is_number]
+    centers = [
+        operand(center(take(row, place_next_to(row, own)), axis=0)) if own.size else row[0]
+        for row, own in zip(rows, places, strict=True)
+    ]
+    found = stack(centers)
+    return found if axis is None else expand_dims(reshape_p(found, shape=shape), axis)
