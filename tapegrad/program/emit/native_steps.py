@@ -9,7 +9,7 @@ from typing import Any
 from tapegrad.core.backend.native_sequences import Layout, NativeStep, SequenceCompiler, contiguous
 from tapegrad.core.exact_key import exact_key
 from tapegrad.program.emit.lowering import Step
-from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.graph.graph import Call, Value, is_wait
 
 Params = Mapping[str, Any]
 LoopStep = Callable[[Params, SequenceCompiler], NativeStep | None]
@@ -89,7 +89,7 @@ class Natives:
         A reshape makes a copy where the elements of its operand do not follow each other.
         """
         before = self.view(call.reads[0]) if len(call.reads) == 1 else None
-        if before is None or len(call.operands) != 1 or call.effects:
+        if before is None or len(call.operands) != 1 or call.effects or is_wait(call):
             return False
         kernel = call.primitive.kernel(call.array_type)
         key = ("views", kernel, before.layout, _key(call.params))
