@@ -105,9 +105,9 @@ def state_bytes(
 ) -> float:
     """Return the most bytes of weights, gradients and slots during a step.
 
-    `largest` is the number of weights of the largest layer. Two buckets travel at once. Sharded
-    states have new and old weights, parts and slots at the same time, because a step that fails
-    changes nothing.
+    `largest` is the number of weights of the largest layer. Two buckets travel at once, or the
+    weights of the next layer and the gradients of the last one. Sharded states have new and old
+    weights, parts and slots at the same time, because a step that fails changes nothing.
 
     >>> [state_bytes(mode, 1.0, 0.0, 4) for mode in ("states", "weights")]
     [14.0, 4.0]
@@ -117,7 +117,7 @@ def state_bytes(
     if mode == "states":
         return 8 * weights + 24 * weights / count if count > 1 else 16 * weights
     if mode == "weights":
-        return 16 * weights / count + (8 * largest if count > 1 else 0.0)
+        return 16 * weights / count + (16 * largest if count > 1 else 0.0)
     parts = min(count, inner)
     return 16 * weights / parts + (2 * bucket if count > parts else 0.0)
 
@@ -160,7 +160,7 @@ class Step:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of all processes if communication waits for computation, as it does now."""
+        """Tokens of all processes if communication waits for computation."""
         return self.tokens / (self.compute + self.communication)
 
     @property

@@ -70,8 +70,8 @@ layer is recomputed.
 
 Each process has {tokens:,} tokens, with tensor parallelism each node. A cell has the memory of a
 device in GB, and the thousands of tokens per second of all devices: if communication waits for
-computation, and if it is hidden behind it. Recorded steps compute while sums of gradients travel;
-other calls wait. `-` stands where memory does not suffice."""
+computation, and if it is hidden behind it. Recorded steps compute while arrays travel, but for
+tensor parallelism. `-` stands where memory does not suffice."""
 
 
 def cluster() -> Cluster:

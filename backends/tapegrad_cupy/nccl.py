@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 import cupy
 
 from tapegrad.core.backend.communication import Peers, World
-from tapegrad.errors import BackendUnavailableError, DTypeError
+from tapegrad.errors import AbortedError, BackendUnavailableError, DTypeError
 from tapegrad_cupy.graphs.capture_memory import STATE
 from tapegrad_cupy.graphs.repeated_calls import at_each_launch
 
@@ -84,6 +85,8 @@ class NcclCommunicator:
             self._peers.publish(key, nccl.get_unique_id().hex())
         identifier = bytes.fromhex(self._peers.look_up(key))
         self._comm = nccl.NcclCommunicator(self._size, identifier, place)
+        if world.is_elastic:
+            self._peers.on_loss(self._abort)
         self._ops = {"sum": nccl.NCCL_SUM, "max": nccl.NCCL_MAX, "min": nccl.NCCL_MIN}
         self._bytes = nccl.NCCL_INT8
         self._sends: list[tuple[Any, int]] = []
@@ -91,46 +94,68 @@ class NcclCommunicator:
         self._is_in_graphs = False
         self._second: Any = None
         self._started: dict[int, tuple[Any, Any]] = {}
-        """The operands of calls on the second stream and their events, by the result's address."""
+        """The arrays of calls on the second stream and their events, by the result's address."""
 
     def all_reduce(self, x: Any, op: str) -> Any:
-        given, result = _contiguous(x), _empty(x.shape, x)
-        count, kind = self._kind(x, op)
-        with self._call(f"all_reduce({op})", x):
-            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], _stream())
-        return result
-
-    def start_all_reduce(self, x: Any, op: str) -> Any:
-        """Start an `all_reduce` on a second stream, which waits for what `x` needs."""
-        given, result = _contiguous(x), _empty(x.shape, x)
-        count, kind = self._kind(x, op)
-        if self._second is None:
-            self._second = cupy.cuda.Stream(non_blocking=True)
-        self._second.wait_event(_event(cupy.cuda.get_current_stream()))
-        with self._call(f"all_reduce({op})", x):
-            at = self._second.ptr
-            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], at)
-        self._started[result.data.ptr] = given, _event(self._second)
-        return result
-
-    def wait(self, result: Any) -> Any:
-        _, event = self._started.pop(result.data.ptr)
-        cupy.cuda.get_current_stream().wait_event(event)
-        return result
+        return self._all_reduce(x, op, False, _stream())[1]
 
     def reduce_scatter(self, x: Any) -> Any:
+        return self._reduce_scatter(x, _stream())[1]
+
+    def all_gather(self, x: Any) -> Any:
+        return self._all_gather(x, _stream())[1]
+
+    def start_all_reduce(self, x: Any, op: str, over: bool = False) -> Any:
+        return self._started_by(self._all_reduce(x, op, over, self._beside()))
+
+    def start_reduce_scatter(self, x: Any) -> Any:
+        return self._started_by(self._reduce_scatter(x, self._beside()))
+
+    def start_all_gather(self, x: Any) -> Any:
+        return self._started_by(self._all_gather(x, self._beside()))
+
+    def wait(self, result: Any) -> Any:
+        started = self._started.pop(_at(result), None)
+        if started is not None:
+            cupy.cuda.get_current_stream().wait_event(started[1])
+        return result
+
+    def _all_reduce(self, x: Any, op: str, over: bool, stream: int) -> tuple[Any, Any]:
+        """Queue the call on a stream; return the operand that it reads and its result."""
+        given = _contiguous(x)
+        # In place if nothing else reads the memory. A world of one process then copies nothing.
+        result = given if over or given is not x else _empty(x.shape, x)
+        count, kind = self._kind(x, op)
+        with self._call(f"all_reduce({op})", x):
+            self._comm.allReduce(_at(given), _at(result), count, kind, self._ops[op], stream)
+        return given, result
+
+    def _reduce_scatter(self, x: Any, stream: int) -> tuple[Any, Any]:
         given, result = _contiguous(x), _empty(x.shape[1:], x)
         count, kind = self._kind(result, "sum")
         op = self._ops["sum"]
         with self._call("reduce_scatter", x):
-            self._comm.reduceScatter(_at(given), _at(result), count, kind, op, _stream())
-        return result
+            self._comm.reduceScatter(_at(given), _at(result), count, kind, op, stream)
+        return given, result
 
-    def all_gather(self, x: Any) -> Any:
+    def _all_gather(self, x: Any, stream: int) -> tuple[Any, Any]:
         given, result = _contiguous(x), _empty((self._size, *x.shape), x)
         with self._call("all_gather", x):
-            self._comm.allGather(_at(given), _at(result), given.nbytes, self._bytes, _stream())
-        return result
+            self._comm.allGather(_at(given), _at(result), given.nbytes, self._bytes, stream)
+        return given, result
+
+    def _beside(self) -> int:
+        """Return a second stream, which waits for what the current one has to do now."""
+        if self._second is None:
+            self._second = cupy.cuda.Stream(non_blocking=True)
+        self._second.wait_event(_event(cupy.cuda.get_current_stream()))
+        pointer: int = self._second.ptr
+        return pointer
+
+    def _started_by(self, arrays: tuple[Any, Any]) -> Any:
+        """Hold the arrays of a call on the second stream until `wait`; return its result."""
+        self._started[_at(arrays[1])] = arrays, _event(self._second)
+        return arrays[1]
 
     def broadcast(self, x: Any, root: int) -> Any:
         given, result = _contiguous(x), _empty(x.shape, x)
@@ -174,6 +199,14 @@ class NcclCommunicator:
         cupy.cuda.Device().synchronize()
         if not self._is_in_graphs:
             self._comm.destroy()
+
+    def _abort(self) -> None:
+        """Let kernels end that wait for a process that is lost; their results mean nothing.
+
+        The next call raises an error, and the processes that are left make another communicator.
+        NCCL may wait until the last graph with calls of this one is deleted, so a thread aborts it.
+        """
+        threading.Thread(target=self._comm.abort, name="tapegrad-abort", daemon=True).start()
 
     def _start_sends(self, received: tuple[Any, int] | None = None) -> None:
         """Start the sends that were delayed, together with what is received from a rank."""
@@ -220,6 +253,10 @@ class NcclCommunicator:
         self._start_sends()
         self._peers.begin(call)
         self._peers.end()
+        try:
+            self._comm.check_async_error()
+        except self._nccl.NcclError as error:
+            raise AbortedError(f"NCCL has failed in an earlier call: {error}") from error
 
     def _kind(self, x: Any, op: str) -> tuple[int, int]:
         """Return how many numbers an array has for NCCL, and their dtype."""

@@ -7,7 +7,7 @@ therefore still be stopped by the control channel.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,49 +94,69 @@ class MpiCommunicator:
         self._abandoned: list[Any] = []
         """Buffers of calls that did not end: MPI may still write to them."""
         self._started: dict[int, _Started] = {}
-        """Calls for which this process has not waited yet, by the identity of their results."""
+        """Calls for which this process has not waited yet, by the addresses of their results."""
 
     def all_reduce(self, x: Any, op: str) -> Any:
-        given = _to_reduce(x, op)
-        result = np.empty_like(given)
-        request = self._comm.Iallreduce(given, result, self._ops[op])
-        self._finish(f"all_reduce({op})", x, [request], given, result)
-        return result.astype(x.dtype, copy=False)
+        return self.wait(self.start_all_reduce(x, op))
 
-    def start_all_reduce(self, x: Any, op: str) -> Any:
+    def reduce_scatter(self, x: Any) -> Any:
+        return self.wait(self.start_reduce_scatter(x))
+
+    def all_gather(self, x: Any) -> Any:
+        return self.wait(self.start_all_gather(x))
+
+    def start_all_reduce(self, x: Any, op: str, over: bool = False) -> Any:
         given = _to_reduce(x, op)
-        result = np.empty_like(given)
-        call = f"all_reduce({op}){_described(x)}"
-        self._note(call)
-        for started in self._started.values():
-            started.request.Test()  # MPI goes on with calls only while it is called
-        request = self._comm.Iallreduce(given, result, self._ops[op])
-        target = result if given.dtype == x.dtype else np.empty(x.shape, x.dtype)
-        self._started[id(target)] = _Started(call, request, given, result, target)
-        return target
+        # In place if nothing else reads the memory.
+        is_free = (over and x.flags.writeable) or not np.may_share_memory(given, x)
+        result = given if is_free else np.empty_like(given)
+        sent = self._mpi.IN_PLACE if is_free else given
+
+        def post() -> Any:
+            return self._comm.Iallreduce(sent, result, self._ops[op])
+
+        return self._start(f"all_reduce({op})", x, post, given, result)
+
+    def start_reduce_scatter(self, x: Any) -> Any:
+        given = _to_reduce(x, "sum")
+        result = np.empty(given.shape[1:], given.dtype)
+
+        def post() -> Any:
+            return self._comm.Ireduce_scatter_block(given, result, self._mpi.SUM)
+
+        return self._start("reduce_scatter", x, post, given, result)
+
+    def start_all_gather(self, x: Any) -> Any:
+        given = _contiguous(x)
+        result = np.empty((self._comm.Get_size(), *given.shape), given.dtype)
+
+        def post() -> Any:
+            return self._comm.Iallgather(_bytes(given), _bytes(result))
+
+        return self._start("all_gather", x, post, given, result)
 
     def wait(self, result: Any) -> Any:
-        started = self._started.pop(id(result))
+        started = self._started.pop(_at(result), None)
+        if started is None:
+            return result
         self._finish(
             started.call, None, [started.request], started.given, started.result, is_new=False
         )
-        if started.result is not result:
-            result[...] = started.result
+        if started.target is not started.result:
+            started.target[...] = started.result
         return result
 
-    def reduce_scatter(self, x: Any) -> Any:
-        given = _to_reduce(x, "sum")
-        result = np.empty(given.shape[1:], given.dtype)
-        request = self._comm.Ireduce_scatter_block(given, result, self._mpi.SUM)
-        self._finish("reduce_scatter", x, [request], given, result)
-        return result.astype(x.dtype, copy=False)
-
-    def all_gather(self, x: Any) -> Any:
-        given = _contiguous(x)
-        result = np.empty((self._comm.Get_size(), *given.shape), given.dtype)
-        request = self._comm.Iallgather(_bytes(given), _bytes(result))
-        self._finish("all_gather", x, [request], given, result)
-        return result
+    def _start(
+        self, call: str, x: Any, post: Callable[[], Any], given: np.ndarray, result: np.ndarray
+    ) -> np.ndarray:
+        """Post a request; return the array that has its result, in the dtype of `x`, at the end."""
+        call += _described(x)
+        self._note(call)
+        for started in self._started.values():
+            started.request.Test()  # MPI goes on with calls only while it is called
+        target = result if given.dtype == x.dtype else np.empty(result.shape, x.dtype)
+        self._started[_at(target)] = _Started(call, post(), given, result, target)
+        return target
 
     def broadcast(self, x: Any, root: int) -> Any:
         result = np.array(x, order="C", copy=True)
@@ -216,6 +236,12 @@ class MpiCommunicator:
 def _contiguous(x: Any) -> np.ndarray:
     """Return an array in C order; unlike `ascontiguousarray`, this keeps arrays without axes."""
     return np.asarray(x, order="C")
+
+
+def _at(array: np.ndarray) -> int:
+    """Return the address of the first element of an array."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -51,6 +52,7 @@ class Control:
         """The generation of the world that the program is in, and that of the hub."""
         self.ranks: tuple[int, ...] = ()
         """The first ranks of the processes of the newest generation."""
+        self._on_loss: list[Callable[[], None]] = []
         self._is_told = threading.Event()
         self._has_left = False
         self._may_go = threading.Event()
@@ -93,6 +95,11 @@ class Control:
                 self._new_text.wait(0.1)
                 self._raise_failure(generation)
         return self._texts[key]
+
+    def on_loss(self, call: Callable[[], None]) -> None:
+        self._on_loss.append(call)
+        if self.has_lost:
+            self._say_loss()
 
     def say_ready(self) -> None:
         """Say that this process can go on without others that are lost."""
@@ -188,6 +195,7 @@ class Control:
             self.ranks = tuple(message["ranks"])
             self.loss = f"Rank {message['rank']} is lost. {message['why'].strip()}"
             self._newest = message["generation"]
+            self._say_loss()
         elif kind == "go":
             self._may_go.set()
         elif kind == "text":
@@ -197,6 +205,11 @@ class Control:
         elif kind == "where":
             frame = sys._current_frames()[threading.main_thread().ident or 0]
             self._send({"kind": "stack", "text": "".join(traceback.format_stack(frame))})
+
+    def _say_loss(self) -> None:
+        """Call the functions that wait for a loss."""
+        while self._on_loss:
+            self._on_loss.pop()()
 
     def _fail(self, why: str) -> None:
         """Keep the reason for the main thread, and end the process if that does not end."""

@@ -38,7 +38,10 @@ _SINGLE = (
 
 
 class AutoShardPolicy(enum.IntEnum):
-    """How TensorFlow divides a dataset among workers; use `Dataset.shard` here.
+    """How a dataset is divided among replicas.
+
+    With OFF, each process computes all batches of its dataset, which the program has divided by
+    `Dataset.shard`. Otherwise each replica has its rows of every batch.
 
     >>> AutoShardPolicy.OFF.name
     'OFF'

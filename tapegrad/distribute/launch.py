@@ -64,7 +64,7 @@ def run(command: Sequence[str], count: int, prefixes: bool = True) -> int:
     processes = [
         subprocess.Popen(
             command,
-            env=_environment(rank, count, port),
+            env=environment_of(rank, count, port),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -90,7 +90,8 @@ def run(command: Sequence[str], count: int, prefixes: bool = True) -> int:
     return status
 
 
-def _environment(rank: int, count: int, port: int) -> dict[str, str]:
+def environment_of(rank: int, count: int, port: int) -> dict[str, str]:
+    """Return the environment of the process of a rank; the control channel is at a port here."""
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     more = {HUB: f"127.0.0.1:{port}", "PYTHONUNBUFFERED": "1"}
     return {**os.environ, **{name: str(value) for name, value in numbers.items()}, **more}

@@ -40,13 +40,16 @@ def init(timeout: float | None = None, elastic: bool = False) -> None:
     >>> rank(), size()
     (0, 1)
     """
-    seconds = float(os.environ.get("TAPEGRAD_TIMEOUT", TIMEOUT)) if timeout is None else timeout
-    if not seconds > 0:
+    if timeout is not None and not timeout > 0:
         raise ArgumentError(f"timeout must be a positive number of seconds. Got {timeout!r}.")
-    if current_world().peers is not None:
-        return
-    place = find_place(os.environ)
+    if current_world().peers is None:
+        enter(find_place(os.environ), timeout, elastic)
+
+
+def enter(place: Place, timeout: float | None = None, elastic: bool = False) -> None:
+    """Join the other processes as the one at a place; a process that is alone does nothing."""
     if place.size > 1:
+        seconds = float(os.environ.get("TAPEGRAD_TIMEOUT", TIMEOUT)) if timeout is None else timeout
         _join(place, seconds, bool(elastic))
 
 

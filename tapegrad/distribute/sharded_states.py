@@ -87,11 +87,9 @@ def _with_sharded_states(kind: Any) -> type:
                 _accumulate(self, pairs, skip_gradients_aggregation)
                 return self.iterations
             whole = [(g, v) for g, v in pairs if not is_sharded(v)]
+            groups = _buckets_from_last([variable for _, variable in whole])
             steps = [pair for pair in pairs if is_sharded(pair[1])]
-            groups = buckets([variable for _, variable in whole])
-            for places in groups:
-                chosen = [whole[k] for k in places]
-                steps += _cut_pairs(self, chosen, skip_gradients_aggregation)
+            steps += _cut_all(self, whole, groups, skip_gradients_aggregation)
             kind.apply_gradients(self, steps, name, skip_gradients_aggregation=True)
             for places in groups:
                 _take_over(self, [whole[k][1] for k in places])
@@ -100,18 +98,25 @@ def _with_sharded_states(kind: Any) -> type:
     return type(kind.__name__, (kind,), {"build": build, "apply_gradients": apply_gradients})
 
 
+def _buckets_from_last(variables: Sequence[Variable]) -> list[list[int]]:
+    """Return the positions of variables that travel together; those of the last layers come first.
+
+    Their gradients are ready first.
+    """
+    last = len(variables) - 1
+    return [[last - place for place in places] for places in buckets(variables[::-1])]
+
+
 def _accumulate(optimizer: Any, pairs: Pairs, are_sums: bool) -> None:
     """Accumulate whole gradients, and make a step with the parts of their sums if it is due."""
     steps = optimizer.gradient_accumulation_steps
     whole = [variable for _, variable in pairs if not is_sharded(variable)]
-    groups = buckets(whole)
+    groups = _buckets_from_last(whole)
 
     def cut(totals: Pairs, when: Any) -> Pairs:
         found = [pair for pair in totals if is_sharded(pair[1])]
         own = [pair for pair in totals if not is_sharded(pair[1])]
-        for places in groups:
-            found += _cut_pairs(optimizer, [own[k] for k in places], are_sums, when)
-        return found
+        return found + _cut_all(optimizer, own, groups, are_sums, when)
 
     optimizer._accumulate(optimizer._unscaled(pairs), steps, cut)
     is_due = equal(optimizer._calls.read_value() % steps, 0)
@@ -136,6 +141,23 @@ def _part_of(optimizer: Any, variable: Variable) -> Variable:
         if variable.number in optimizer._without_decay:
             optimizer._without_decay[part.number] = None
     return part
+
+
+def _cut_all(
+    optimizer: Any,
+    pairs: Pairs,
+    groups: Sequence[Sequence[int]],
+    are_sums: bool,
+    when: Any = None,
+) -> Pairs:
+    """Return the own parts of the sums of all gradients, with parts of variables, in their order.
+
+    Those whose positions are in a group travel together.
+    """
+    found: dict[int, tuple[Any, Variable]] = {}
+    for places in groups:
+        found.update(zip(places, _cut_pairs(optimizer, [pairs[k] for k in places], are_sums, when)))
+    return [found[k] for k in range(len(pairs))]
 
 
 def _cut_pairs(

@@ -17,10 +17,11 @@ from tapegrad.core.values import nest
 from tapegrad.core.values.device import device
 from tapegrad.core.warn_once import warn_once
 from tapegrad.core.world import current_world
+from tapegrad.data.own_batches import is_divided_by_program, own_batches
 from tapegrad.distribute.cluster_resolver import TFConfigClusterResolver
 from tapegrad.distribute.datasets import distribute_batches, mark_distributed
 from tapegrad.distribute.mirrored import Mirrored, gather_uneven
-from tapegrad.distribute.process_group import init
+from tapegrad.distribute.process_group import enter, init
 from tapegrad.errors import ArgumentError
 from tapegrad.ops.collective.functions import all_reduce
 from tapegrad.ops.collective.replicas import using_replicas
@@ -122,6 +123,8 @@ class Strategy:
 
     num_replicas_in_sync = 1
     replica_id = 0
+    cluster_resolver: Any = None
+    """What describes the machines, if there are several."""
 
     def __init__(self, device: str | None = None) -> None:
         self._device = device
@@ -246,9 +249,15 @@ class _ManyReplicas(Strategy):
         return nest.map_structure(lambda x: gather_uneven(as_operand(x), axis), value)
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Return the part of each batch that belongs to this replica."""
+        """Return the part of each batch that belongs to this replica.
+
+        With `AutoShardPolicy.OFF`, each process has other data, and computes all of it in smaller
+        batches.
+        """
         if self.num_replicas_in_sync == 1:
             return dataset
+        if is_divided_by_program(dataset):
+            return own_batches(dataset, self.num_replicas_in_sync)
         return distribute_batches(dataset, self.replica_id, self.num_replicas_in_sync)
 
     def distribute_datasets_from_function(
@@ -261,10 +270,12 @@ class _ManyReplicas(Strategy):
 
 
 class MirroredStrategy(_ManyReplicas):
-    """Train copies of a model in all processes that `tapegrad run` or another launcher starts.
+    """Train copies of a model in several processes, one per device.
 
-    Without a launcher there is one replica. A process uses one device: of several that are given,
-    the first, with one warning.
+    These are the processes that `tapegrad run` or another launcher has started. Without a launcher,
+    a script is started again for each further device: for the GPUs that are given, or else for all
+    that are visible. The first process prints what the program prints. Set TAPEGRAD_REPLICAS to
+    another number of replicas, or to 1 to start none.
 
     >>> MirroredStrategy().num_replicas_in_sync
     1
@@ -272,12 +283,24 @@ class MirroredStrategy(_ManyReplicas):
 
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         given = [devices] if isinstance(devices, str) else list(devices or ())
+        _start_replicas(given)
         super().__init__(given[0] if given and current_world().size == 1 else None)
         if len(given) > 1 and self.num_replicas_in_sync == 1:
             warn_once(
                 f"MirroredStrategy uses one device per process. Of {given}, the first is used; to "
                 f"use all of them, start the program with: tapegrad run -n {len(given)} PROGRAM."
             )
+
+
+def _start_replicas(devices: Sequence[str]) -> None:
+    """Let other processes run the program for further devices, if no launcher has started any."""
+    if current_world().peers is None:
+        # A program with one device needs neither processes nor sockets.
+        from tapegrad.distribute.replica_processes import place_with_replicas
+
+        place = place_with_replicas(devices)
+        if place is not None:
+            enter(place)
 
 
 class CentralStorageStrategy(Strategy):

@@ -119,7 +119,8 @@ class Program(Inspectable):
         if numbers:
             graph = self.graph = replace(graph, constants={**graph.constants, **numbers})
         writers = _writers(self.steps, deferred, capabilities.loops)
-        kernels = _kernels_over(graph, self.steps, capabilities.in_place, uncaptured, in_place)
+        part_of = [0] * len(self.steps) if defers else part_numbers(self.steps, uncaptured)
+        kernels = _kernels_over(graph, self.steps, capabilities.in_place, part_of, in_place)
         self._uncaptured, self._over = uncaptured, frozenset(kernels)
         kernels = {**specialized_kernels(self.steps, capabilities.specializer), **kernels}
         places = {number: place for place, number in enumerate(graph.variables)}
@@ -304,8 +305,7 @@ def _steps(
             break
         steps, numbers = _fused(graph, compiler, refused | uncaptured, cheap)
         ordered = with_late_gathers(uncaptured_first(steps, uncaptured))
-        known = [*graph.constants, *numbers, *[value.number for value in _given(graph)]]
-        ordered = with_late_waits(ordered, known, frozenset() if defers else uncaptured)
+        ordered = with_late_waits(graph, ordered, numbers, frozenset() if defers else uncaptured)
         loops = [step for step in ordered if not isinstance(step, Call)]
         runs = _compiled_once(compiler, loops)
         failed = [step for step, run in zip(loops, runs) if run is None]
@@ -340,10 +340,6 @@ def _steps(
             return lowered, changed, deferred, numbers
         refused |= {call.primitive.name for step in failed for call in step.calls}
     return uncaptured_first(plain_steps(graph), uncaptured), [], 0, {}
-
-
-def _given(graph: Graph) -> tuple[Value, ...]:
-    return (*graph.inputs, *graph.variables.values())
 
 
 def _communicating(graph: Graph) -> frozenset[str]:
@@ -385,15 +381,16 @@ def _kernels_over(
     graph: Graph,
     steps: Sequence[Step],
     kernels: InPlaceKernels | None,
-    uncaptured: frozenset[str],
+    parts: Sequence[int],
     changed: Collection[int],
 ) -> dict[int, Callable[..., Any]]:
     """Kernels that overwrite operands, by the position of their step.
 
-    No later step reads the operands. `changed` are the variables that are overwritten.
+    No later step reads the operands. `parts` has the part of each step; each of them is captured
+    alone. `changed` are the variables that are overwritten.
     """
     found: dict[int, Callable[..., Any]] = {}
-    places = overwriting_calls(graph, steps, part_numbers(steps, uncaptured))
+    places = overwriting_calls(graph, steps, parts)
     for place in places | updating_calls(graph, steps, changed):
         step = steps[place]
         assert isinstance(step, Call)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tapegrad.core.backend.communication import World
-from tapegrad.errors import BackendUnavailableError
+from tapegrad.errors import AbortedError, BackendUnavailableError
 
 pytest.importorskip("cupy")
 nccl = pytest.importorskip("tapegrad_cupy.nccl")
@@ -58,6 +60,14 @@ class Comm:
     def destroy(self) -> None:
         self._said.append("destroy")
 
+    def check_async_error(self) -> None:
+        if self._library.failure:
+            raise self._library.NcclError(self._library.failure)
+
+    def abort(self) -> None:
+        self._said.append("abort")
+        self._library.is_aborted.set()
+
 
 class Library:
     """NCCL's module in CuPy; the number of a dtype is its size."""
@@ -73,6 +83,8 @@ class Library:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.in_group = False
+        self.is_aborted = threading.Event()
+        self.failure = ""
         self.identifier = bytes(range(128, 256))
 
     def get_unique_id(self) -> bytes:
@@ -94,6 +106,10 @@ class Peers:
     def __init__(self) -> None:
         self.calls: list[str | None] = []
         self.texts: dict[str, str] = {}
+        self.waiting: list[Callable[[], None]] = []
+
+    def on_loss(self, call: Callable[[], None]) -> None:
+        self.waiting.append(call)
 
     def begin(self, call: str | None, is_new: bool = True) -> None:
         if is_new:
@@ -173,6 +189,64 @@ def test_calls_of_a_graph_are_compared_at_its_launches(
     monkeypatch.setattr(nccl.cupy.cuda, "Device", lambda: Device())
     communicator.close()  # would wait for the graph
     assert "destroy" not in library.said
+
+
+def test_a_loss_ends_the_calls_of_an_elastic_world(made: Any) -> None:
+    _, library, peers = made
+    assert peers.waiting == []  # elsewhere the control channel ends the process
+
+    nccl.NcclCommunicator(World(peers=peers, is_elastic=True), library)
+    (say_loss,) = peers.waiting
+    say_loss()
+
+    assert library.is_aborted.wait(10)
+
+
+def test_a_failure_of_an_earlier_call_is_raised_by_the_next_one(made: Any) -> None:
+    communicator, library, _ = made
+    communicator.all_gather(np.ones(3))
+    library.failure = "NCCL_ERROR_REMOTE_ERROR: remote process exited"
+
+    with pytest.raises(AbortedError, match="in an earlier call: NCCL_ERROR_REMOTE_ERROR"):
+        communicator.all_gather(np.ones(3))
+
+
+def test_sums_are_written_over_operands_that_die(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    communicator, _, _ = made
+    stream = Stream()
+    monkeypatch.setattr(nccl.cupy.cuda, "Stream", lambda non_blocking: stream)
+    monkeypatch.setattr(nccl.cupy.cuda, "get_current_stream", lambda: stream)
+    monkeypatch.setattr(nccl, "_event", lambda stream: "event")
+    x = np.arange(6.0).reshape(2, 3)
+
+    over = communicator.start_all_reduce(x, "sum", over=True)
+    new = communicator.start_all_reduce(x, "sum")
+    transposed = communicator.start_all_reduce(x.T, "sum", over=True)
+    rows = communicator.start_all_gather(x)
+    part = communicator.start_reduce_scatter(x[None])
+
+    assert over is x
+    assert not np.may_share_memory(new, x)
+    assert not np.may_share_memory(transposed, x)
+    waited = [communicator.wait(one) for one in (over, new, transposed.T, rows[0], part, x)]
+    for found in waited:
+        np.testing.assert_array_equal(found, x)
+    assert stream.waits == 10 * ["event"]  # five starts and waits; `x` had been waited for
+    assert communicator._started == {}
+
+
+class Stream:
+    """A stream that notes for which events it waits."""
+
+    ptr = 0
+
+    def __init__(self) -> None:
+        self.waits: list[Any] = []
+
+    def wait_event(self, event: Any) -> None:
+        self.waits.append(event)
 
 
 def test_a_process_computes_on_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

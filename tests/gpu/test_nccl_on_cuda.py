@@ -228,15 +228,22 @@ def test_exchanges_with_itself_in_a_graph_may_move() -> None:
 
 
 def training(
-    joint: bool, width: int = 64, layers: int = 3, **options: Any
+    joint: bool, width: int = 64, layers: int = 3, shard: str = "", **options: Any
 ) -> tuple[Callable[..., Any], Any]:
-    """A recorded step of a dense model, with or without sums over all processes."""
+    """A recorded step of a dense model, with or without sums over all processes.
+
+    Its states or its weights may be sharded.
+    """
     tf.keras.utils.set_random_seed(0)
     hidden = [tf.keras.layers.Dense(width, "relu") for _ in range(layers)]
     model = tf.keras.Sequential([tf.keras.Input((width,)), *hidden, tf.keras.layers.Dense(1)])
     optimizer = tf.keras.optimizers.Adam(0.001, **options)
     if joint:
         optimizer = horovod.DistributedOptimizer(optimizer)
+    if shard == "states":
+        optimizer = distribute.shard_states(optimizer)
+    if shard == "weights":
+        distribute.fully_shard(model)
     optimizer.build(model.trainable_variables)
 
     @tf.function
@@ -283,6 +290,44 @@ def test_a_step_with_sums_is_one_graph_and_equals_one_without(
         assert is_whole(step, *data[0])
         assert len(sums) == len(data)
         assert {"start_sum", "wait"} <= set(str(step.program(*data[0]).source()).split())
+
+
+@pytest.mark.parametrize(
+    ("shard", "starts"),
+    [
+        ("states", {"start_reduce_scatter", "start_all_gather"}),
+        ("weights", {"start_gather_shards", "start_scatter_shards"}),
+    ],
+)
+def test_a_sharded_step_is_one_graph_and_equals_one_without(
+    shard: str, starts: set[str], launches: list[Any]
+) -> None:
+    data = batches(8, 32, 64)
+    trained = []
+    for how in ("", shard):
+        step, model = training(False, shard=how)
+        launches.clear()
+        losses = [float(step(x, y)) for x, y in data]
+        with distribute.whole_weights(model):
+            trained.append([losses, *[host(w) for w in model.trainable_variables]])
+
+    for alone, sharded in zip(*trained):
+        np.testing.assert_allclose(sharded, alone, rtol=2e-5, atol=2e-6)
+    assert len(launches) <= len(data)
+    assert is_whole(step, *data[0])
+    assert starts <= set(str(step.program(*data[0]).source()).split())
+
+
+def test_sums_overwrite_gradients_that_nothing_else_reads() -> None:
+    step = training(True, 512, 2)[0]
+    data = batches(4, 32, 512)
+    for x, y in data:
+        step(x, y)
+
+    program = step.program(*data[0])
+    sums = [k for k, one in enumerate(program.steps) if "start_sum" in str(one)]
+    assert sums
+    assert set(sums) <= program._over
 
 
 def test_fit_with_the_averages_of_horovod() -> None:

@@ -7,7 +7,7 @@ that implements `Communication` makes one communicator per world, such as one on
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,6 +38,12 @@ class Peers(Protocol):
 
     def look_up(self, key: str) -> str:
         """Return a text that some process publishes; wait for it."""
+
+    def on_loss(self, call: Callable[[], None]) -> None:
+        """Call a function in another thread, once, when an elastic world loses a process.
+
+        It lets calls of this process end that wait for the lost one.
+        """
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,23 @@ class Communicator(Protocol):
     def all_reduce(self, x: Array, op: str) -> Array:
         """Return the sum, maximum or minimum ("sum", "max", "min") of the operands."""
 
-    def start_all_reduce(self, x: Array, op: str) -> Array:
-        """Start an `all_reduce`; return the array in which `wait` will find the result."""
+    def start_all_reduce(self, x: Array, op: str, over: bool = False) -> Array:
+        """Start an `all_reduce`; return the array in which `wait` will find the result.
+
+        With `over`, this may be the operand, which is then overwritten.
+        """
+
+    def start_reduce_scatter(self, x: Array) -> Array:
+        """Start a `reduce_scatter`; `wait` finds the result in the array that is returned."""
+
+    def start_all_gather(self, x: Array) -> Array:
+        """Start an `all_gather`; `wait` finds the result in the array that is returned."""
 
     def wait(self, result: Array) -> Array:
-        """Return the result of a call that was started, as soon as it is there."""
+        """Return the result of a call that was started, as soon as it is there.
+
+        It is the array that the call returned, or a view that begins where that array does.
+        """
 
     def reduce_scatter(self, x: Array) -> Array:
         """Return the sum over all processes of row `rank` of the operand, which has `size` rows."""
@@ -127,8 +145,14 @@ class Alone:
     def all_reduce(self, x: Array, op: str) -> Array:
         return x
 
-    def start_all_reduce(self, x: Array, op: str) -> Array:
+    def start_all_reduce(self, x: Array, op: str, over: bool = False) -> Array:
         return x
+
+    def start_reduce_scatter(self, x: Array) -> Array:
+        return x[0, ...]
+
+    def start_all_gather(self, x: Array) -> Array:
+        return x[None, ...]
 
     def wait(self, result: Array) -> Array:
         return result

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.values import nest
+from tapegrad.data.own_batches import is_divided_by_program, own_batches
 from tapegrad.errors import ArgumentError
 from tapegrad.keras.batch_data import unpack
 from tapegrad.keras.callbacks.callback_list import CallbackList
@@ -96,6 +97,8 @@ class Trainer(Steps):
             (x, y, sample_weight), validation_data = parts
         if isinstance(validation_data, Iterator) and not repeats(validation_data):
             validation_data = ReplayedIterator(validation_data)
+        if replicas_of(self.optimizer) > 1 and is_divided_by_program(x):
+            x = own_batches(x, replicas_of(self.optimizer))
         data = batches_of(x, y, sample_weight, batch_size, shuffle, class_weight)
         check_verbose(verbose)
         epochs = limited_epochs(epochs)

@@ -19,6 +19,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import Group, rank_in, size_of
 from tapegrad.errors import ShapeError
 from tapegrad.ops.collective.rehearsal import Collective, communicator_for
+from tapegrad.ops.collective.started import start_sum, start_sum_over, starts
 
 
 def shard_length(count: int, parts: int) -> int:
@@ -54,7 +55,11 @@ def _gather(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
     return xp.reshape(flat[..., : math.prod(shape)], (*lead, *shape))
 
 
-def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
+def rows_to_scatter(xp: Any, x: Any, shape: tuple[int, ...], group: Group) -> Any:
+    """Return an array as one row per process, padded with zeros; the rows come before other axes.
+
+    `shape` are the last axes, which are divided.
+    """
     lead = x.shape[: len(x.shape) - len(shape)]
     count, parts = math.prod(shape), size_of(group)
     length = shard_length(count, parts)
@@ -62,8 +67,11 @@ def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
     if length * parts != count:
         zeros = xp.zeros((*lead, length * parts - count), dtype=x.dtype, device=x.device)
         flat = xp.concat([flat, zeros], axis=-1)
-    rows = xp.moveaxis(xp.reshape(flat, (*lead, parts, length)), -2, 0)
-    return communicator_for(xp, x, group).reduce_scatter(rows)
+    return xp.moveaxis(xp.reshape(flat, (*lead, parts, length)), -2, 0)
+
+
+def _scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
+    return communicator_for(xp, x, group).reduce_scatter(rows_to_scatter(xp, x, shape, group))
 
 
 own_shard_p: Primitive = nondifferentiable(
@@ -92,6 +100,22 @@ scatter_shards_p: Primitive = linear(
     kind=Collective,
 )
 """The shard of the sum of the operands of all processes."""
+
+
+def _start_gather(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
+    if len(x.shape) > 1:
+        return _gather(xp, x, shape=shape, group=group)  # a batch of weights is copied at the end
+    rows = communicator_for(xp, x, group).start_all_gather(x)
+    return xp.reshape(xp.reshape(rows, (math.prod(rows.shape),))[: math.prod(shape)], shape)
+
+
+def _start_scatter(xp: Any, x: Any, *, shape: tuple[int, ...], group: Group) -> Any:
+    communicator = communicator_for(xp, x, group)
+    return communicator.start_reduce_scatter(rows_to_scatter(xp, x, shape, group))
+
+
+start_gather_p = starts("start_gather_shards", gather_shards_p, _start_gather)
+start_scatter_p = starts("start_scatter_shards", scatter_shards_p, _start_scatter)
 
 
 def _sum(xp: Any, x: Any, *, group: Group) -> Any:
@@ -144,22 +168,8 @@ sum_over_replicas_p: Primitive = linear(
     kind=Collective,
 )
 """The sum of what replicas have computed from different data; cotangents are added as well."""
-
-
-def _start_sum(xp: Any, x: Any, *, group: Group) -> Any:
-    return communicator_for(xp, x, group).start_all_reduce(x, "sum")
-
-
-def _wait(xp: Any, result: Any, x: Any, *, group: Group) -> Any:
-    return communicator_for(xp, result, group).wait(result)
-
-
-start_sum_p = Collective("start_sum", _start_sum, differentiable=False)
-"""Starts a sum over all replicas; programs compute something else meanwhile."""
-start_sum_p.part_of = sum_over_replicas_p
-wait_p = Primitive("wait", _wait, differentiable=False)
-"""The result of a sum that was started. Its operand is given as well, so that it stays alive."""
-sum_over_replicas_p.parts = (start_sum_p, wait_p)
+start_sum_p = starts("start_sum", sum_over_replicas_p, start_sum)
+start_sum_p.overwriting = start_sum_over
 
 
 copy_to_group_p: Primitive = linear(

@@ -18,6 +18,7 @@ from tapegrad.core.primitive.primitive import Primitive
 from tapegrad.core.world import current_world
 from tapegrad.ops.casting.cast import cast_like
 from tapegrad.ops.collective.rehearsal import Collective, communicator_for
+from tapegrad.ops.collective.started import start_sum, start_sum_over, starts
 from tapegrad.ops.creation import zeros_like
 from tapegrad.ops.elementwise.comparison import equal
 from tapegrad.ops.shape.functions import swapaxes
@@ -34,6 +35,14 @@ def _reduce_scatter(xp: Any, x: Any) -> Any:
 
 def _all_gather(xp: Any, x: Any) -> Any:
     return communicator_for(xp, x).all_gather(x)
+
+
+def _start_reduce_scatter(xp: Any, x: Any) -> Any:
+    return communicator_for(xp, x).start_reduce_scatter(x)
+
+
+def _start_all_gather(xp: Any, x: Any) -> Any:
+    return communicator_for(xp, x).start_all_gather(x)
 
 
 def _all_to_all(xp: Any, x: Any) -> Any:
@@ -117,6 +126,12 @@ recv_p: Primitive = linear(
 send_p = Collective("send", _send)
 """Returns a receipt, a zero, whose gradient is what the receiver sends back."""
 send_p.needs_host = recv_p.needs_host = True  # a send may wait on the host for the next call
+
+
+start_all_reduce_p = starts("start_all_reduce", all_reduce_p, start_sum)
+start_all_reduce_p.overwriting = start_sum_over
+start_reduce_scatter_p = starts("start_reduce_scatter", reduce_scatter_p, _start_reduce_scatter)
+start_all_gather_p = starts("start_all_gather", all_gather_p, _start_all_gather)
 
 
 def _receive_back(t: Any, x_shape: Any, *, to: int) -> Any:

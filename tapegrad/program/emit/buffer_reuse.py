@@ -12,7 +12,7 @@ from typing import Any
 
 from tapegrad.program.fusion.horizontal_fusion import HorizontallyFused
 from tapegrad.program.fusion.loop_bodies import Fused
-from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.graph.graph import Call, Graph, Value, is_wait
 
 Step = Call | Fused | HorizontallyFused
 
@@ -32,7 +32,7 @@ def written_in_place(
     found: dict[int, Value] = {}
     results = Counter(value.number for value in graph.results)
     last_read = _last_reads(steps)
-    shown = {v.number for s in steps if isinstance(s, Call) and s.aliases for v in s.reads}
+    shown = {value.number for step in steps for value in _shown_by(step)}
     makers = {value.number: place for place, step in enumerate(steps) for value in step.results}
     for number, new in graph.written.items():
         old = graph.variables[number]
@@ -140,10 +140,16 @@ def updating_calls(graph: Graph, steps: Sequence[Any], changed: Collection[int])
     }
 
 
-def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
-    """Return the positions of calls whose overwritten operands are intermediates that die there.
+def dying_operands(graph: Graph, steps: Sequence[Any]) -> set[int]:
+    """Return the positions of calls whose overwritten operands are intermediates that die there."""
+    return overwriting_calls(graph, steps, [0] * len(steps))
 
-    A kernel may overwrite these operands. They are made in the same part as the call.
+
+def overwriting_calls(graph: Graph, steps: Sequence[Any], parts: Sequence[int]) -> set[int]:
+    """Return the positions of calls whose overwritten operands die there.
+
+    A kernel may overwrite these operands. They are intermediates that are made in the same part as
+    the call.
     """
     made = _makers(steps, parts)
     kept = _needed_elsewhere(graph, steps)
@@ -178,10 +184,17 @@ def _needed_elsewhere(graph: Graph, steps: Sequence[Any]) -> set[int]:
     kept = {value.number for value in graph.results}
     for step in steps:
         if isinstance(step, Call) and step.aliases:
-            kept.update(value.number for value in (*step.reads, *step.results))
+            kept.update(value.number for value in (*_shown_by(step), *step.results))
         elif isinstance(step, Call) and step.primitive.joins_results:
             kept.update(value.number for value in step.results)
     return kept
+
+
+def _shown_by(step: Any) -> Sequence[Value]:
+    """Return what a step reads whose memory its results may share."""
+    if not isinstance(step, Call) or not step.aliases:
+        return ()
+    return step.reads[:1] if is_wait(step) else step.reads
 
 
 _LIE_IN_ORDER = frozenset({"matmul", "matmul_sum"})

@@ -16,11 +16,10 @@ import numpy as np
 
 from tapegrad.core.backend.native_sequences import SequenceCompiler
 from tapegrad.program.emit.late_gathers import is_gather
-from tapegrad.program.emit.late_waits import is_wait
 from tapegrad.program.emit.lowering import CompiledLoop, Run, Step, to_python
 from tapegrad.program.emit.native_steps import Natives
 from tapegrad.program.emit.placement import GroupArrays
-from tapegrad.program.graph.graph import Graph, Value
+from tapegrad.program.graph.graph import Graph, Value, is_wait
 
 MOST = 4096
 """The most steps of a sequence; its places lie on the stack."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout, SequenceCompiler, contiguous
 from tapegrad.core.exact_key import exact_key
-from tapegrad.program.graph.graph import Call, Value
+from tapegrad.program.graph.graph import Call, Value, is_wait
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Views:
         A reshape makes a copy where the elements of its operand do not follow each other.
         """
         before = self.of(call.reads[0]) if len(call.reads) == 1 else None
-        if before is None or len(call.operands) != 1 or call.effects:
+        if before is None or len(call.operands) != 1 or call.effects or is_wait(call):
             return False
         kernel = call.primitive.kernel(self._array_type or call.array_type)
         key = ("views", kernel, before.layout, params_key(call.params))

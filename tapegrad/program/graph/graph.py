@@ -300,3 +300,9 @@ def last_uses(calls: Sequence[Any], kept: set[int]) -> list[list[int]]:
                 seen.add(value.number)
                 ends[position].append(value.number)
     return ends
+
+
+def is_wait(step: Any) -> bool:
+    """Return whether a step waits for a result that another one has started."""
+    primitive = getattr(step, "primitive", None)
+    return primitive is not None and primitive.name == "wait"

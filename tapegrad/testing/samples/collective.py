@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tapegrad.ops import creation
-from tapegrad.ops.collective import conditional, functions as collective, parts
+from tapegrad.ops.collective import conditional, functions as collective, parts, primitives
+from tapegrad.ops.collective.started import wait_p
 from tapegrad.testing.sample import Sample, normal
 
 
@@ -42,8 +44,8 @@ def _rounded(x: Any) -> Any:
     return sent, x - sent, 0 * x
 
 
-def _started(x: Any) -> Any:
-    return parts.wait_p(parts.start_sum_p(x, group=None), x, group=None)
+def _started(start: Any, **params: Any) -> Callable[[Any], Any]:
+    return lambda x: wait_p(start(x, **params), x, **params)
 
 
 SAMPLES = [
@@ -96,7 +98,19 @@ SAMPLES = [
         _rounded,
         differentiable=False,
     ),
-    Sample("start_sum-wait", _started, [normal(2, 3)], _same, differentiable=False),
+    *[
+        Sample(
+            f"{start.name}-wait", _started(start, **params), drawn, expected, differentiable=False
+        )
+        for start, params, drawn, expected in (
+            (parts.start_sum_p, {"group": None}, [normal(2, 3)], _same),
+            (parts.start_gather_p, {"shape": (2, 3), "group": None}, [normal(6)], _as_2_3),
+            (parts.start_scatter_p, {"shape": (2, 3), "group": None}, [normal(2, 3)], _flat),
+            (primitives.start_all_reduce_p, {}, [normal(2, 3)], _same),
+            (primitives.start_reduce_scatter_p, {}, [normal(1, 6)], _flat),
+            (primitives.start_all_gather_p, {}, [normal(2, 3)], lambda x: x[None]),
+        )
+    ],
     Sample("copy_to_group", lambda x: parts.copy_to_group_p(x, group=None), [normal(2, 3)], _same),
     Sample(
         "join_in_group",

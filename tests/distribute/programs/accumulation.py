@@ -86,5 +86,42 @@ assert all(steps[k - 1] in ("matmul", "wait") for k in starts), steps
 # The gradients of two layers travel while those of another one are computed.
 assert steps[starts[0] : steps.index("wait")].count("matmul") >= 3, steps
 assert steps[-4:] == ["wait", "start_sum", "wait", "wait"], steps
+
+
+def steps_of(shard):
+    """Return the names of the steps of a program that trains three layers."""
+    layers = [keras.layers.Dense(40, use_bias=False) for _ in range(3)]
+    model = keras.Sequential([keras.Input((40,)), *layers])
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.5)
+    optimizer = shard(model, optimizer) or optimizer
+
+    @tf.function
+    def train(inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(inputs) ** 2)
+        found = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(found, model.trainable_variables))
+
+    x = tf.ones((2, 40))
+    train(x)
+    return re.findall(
+        r"# (matmul|start_\w+|wait|gather_\w+|\w+_scatter)", train.program(x).source()
+    )
+
+
+# Sharded states: gradients of the last layers travel while others are computed.
+steps = steps_of(lambda model, optimizer: distribute.shard_states(optimizer))
+assert [steps.count(name) for name in ("start_reduce_scatter", "start_all_gather")] == [3, 3], steps
+assert steps.count("wait") == 6, steps
+assert steps[: steps.index("wait")].count("matmul") >= 6, steps
 buckets.__defaults__ = (BUCKET,)
+# Sharded weights: those of the next layer travel while one computes, and so do gradients.
+steps = steps_of(lambda model, optimizer: distribute.fully_shard(model) and None)
+gather, scatter = "start_gather_shards", "start_scatter_shards"
+assert steps[:7] == [gather, gather, "wait", "matmul", gather, "wait", "matmul"], steps
+assert [steps.count(name) for name in (gather, scatter, "wait")] == [5, 3, 8], steps
+for k, name in enumerate(steps):
+    if name == gather:  # never more than one whole weight beside the one that computes
+        assert steps[:k].count(gather) - steps[:k].count("matmul") <= 1, steps
+assert "matmul" in steps[steps.index(scatter) : -1], steps
 print("accumulated", rank, flush=True)

@@ -34,10 +34,10 @@ class Recorder:
     def __getattr__(self, name):
         method = getattr(self.inner, name)
 
-        def call(array, *rest):
+        def call(array, *rest, **options):
             if name != "wait":
-                self.calls.append((name, array.nbytes))
-            return method(array, *rest)
+                self.calls.append((name.removeprefix("start_"), array.nbytes))
+            return method(array, *rest, **options)
 
         return call
 

@@ -87,6 +87,20 @@ def of_worker(context):
 batches = [one.tolist() for one in strategy.distribute_datasets_from_function(of_worker)]
 assert batches == [[rank, rank + size], [rank + 2 * size, rank + 3 * size]], batches
 
+# Without automatic sharding, each process computes all data that it has chosen.
+off = tf.data.Options()
+off.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+chosen = tf.data.Dataset.range(4 * size * size).shard(size, rank).batch(2 * size).with_options(off)
+own = [one.tolist() for one in strategy.experimental_distribute_dataset(chosen)]
+assert [k for batch in own for k in batch] == [*range(rank, 4 * size * size, size)], own
+assert {len(one) for one in own} == {2}, own
+with strategy.scope():
+    mean = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+    mean.compile(keras.optimizers.SGD(0.0), "mse")
+pairs = chosen.map(lambda k: (tf.cast(k[:, None], "float32"), tf.zeros((2 * size, 1))))
+history = mean.fit(pairs, verbose=0).history["loss"][0]
+np.testing.assert_allclose(history, np.mean(np.arange(4 * size * size) ** 2.0), rtol=1e-5)
+
 
 def replica():
     context = tf.distribute.get_replica_context()
