@@ -25,8 +25,20 @@ ROWS = frozenset({
 })  # fmt: skip
 """Primitives of rows that have a compiled form."""
 
+OF_ONE = frozenset({
+    *("cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "logsumexp", "max", "mean"),
+    *("max_pool", "min", "overlap_and_add", "prod", "sum", "top_k"),
+})  # fmt: skip
+"""Primitives of one array that have a compiled form."""
+
+OF_MANY = frozenset({
+    *("avg_pool_gradient", "linear_recurrence", "pool_scatter", "scatter_along_axis"),
+    *("segment_extreme", "segment_sum", "segment_ties", "take_add", "triangular_solve"),
+})  # fmt: skip
+"""Primitives of several arrays that have a compiled form."""
+
 CONVOLUTIONS = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
-"""Primitives whose depthwise case has a compiled form."""
+"""Convolutions, whose compiled forms depend on the number of groups."""
 
 _ndarray = np.ndarray
 
@@ -43,6 +55,10 @@ class EagerKernels(Mapping[str, Kernel]):
             return self.plain[name]
         if name in CONVOLUTIONS:
             return of_convolution(name, self.plain[name])
+        if name in OF_ONE:
+            return of_one(name, self.plain[name])
+        if name in OF_MANY:
+            return of_many(name, self.plain[name])
         if not (primitive.broadcasts or primitive.by_element or name in ROWS):
             return self.plain[name]
         kernel = self.plain.get(name) or primitive.generic_kernel(np)
@@ -117,11 +133,11 @@ def of_many(name: str, plain: Kernel) -> Kernel:
 
 
 def of_convolution(name: str, plain: Kernel) -> Kernel:
-    """Return the kernel of a convolution; only with several groups it may have a compiled form."""
+    """Return the kernel of a convolution."""
     compiled = _Compiled(name, plain)
 
     def kernel(x: Any, y: Any, **params: Any) -> Any:
-        if params["groups"] > 1 and (x.size >= LARGE or y.size >= LARGE):
+        if x.size >= LARGE or y.size >= LARGE:
             return compiled(x, y, **params)
         return plain(x, y, **params)
 
