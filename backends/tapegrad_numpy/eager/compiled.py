@@ -9,6 +9,7 @@ from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.extremes import ExtremeKernel
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.native import NativeKernel
+from tapegrad_numpy.eager.products import StackKernel
 from tapegrad_numpy.eager.rows import MAKERS, RowKernel
 from tapegrad_numpy.eager.table import CONVOLUTIONS, OF_MANY, OF_ONE
 
@@ -21,6 +22,8 @@ def compiled_form(name: str, plain: Kernel) -> Kernel:
         return _convolution(name, plain)
     if name in ("max", "min"):
         return ExtremeKernel(name, plain)
+    if name == "matmul_stack":
+        return StackKernel(name, plain)
     if name in OF_ONE or name in OF_MANY:
         return NativeKernel(name, plain)
     return RowKernel(name, plain) if name in MAKERS else Formula(name, plain)

@@ -21,8 +21,8 @@ from tapegrad_numpy.sequences.instructions import WRITERS
 Kernel = Callable[..., Any]
 Run = Callable[..., Any]
 
-_ANYWHERE = frozenset({"logsumexp", "mean", "prod", "sum"})
-"""Reductions, which read each element once wherever it is."""
+_ANYWHERE = frozenset({"logsumexp", "matmul_stack", "mean", "prod", "sum"})
+"""Primitives whose kernels of NumPy take arrays with gaps as fast as others."""
 
 
 class NativeKernel:
@@ -53,7 +53,7 @@ class NativeKernel:
         return self.plain(*operands, **params) if found is None else found
 
     def _without_gaps(self, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        """Compute with copies of arrays with gaps, except for sums, which NumPy adds anywhere."""
+        """Compute with copies of arrays with gaps, unless NumPy needs none."""
         if self.name in _ANYWHERE or not all([type(one) is np.ndarray for one in operands]):
             return self.plain(*operands, **params)
         return self(*[np.ascontiguousarray(one) for one in operands], **params)

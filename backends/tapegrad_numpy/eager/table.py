@@ -32,8 +32,9 @@ OF_ONE = frozenset({
 """Primitives of one array that have a compiled form."""
 
 OF_MANY = frozenset({
-    *("avg_pool_gradient", "linear_recurrence", "pool_scatter", "scatter_along_axis"),
-    *("segment_extreme", "segment_sum", "segment_ties", "take_add", "triangular_solve"),
+    *("avg_pool_gradient", "linear_recurrence", "matmul_stack", "pool_scatter"),
+    *("scatter_along_axis", "segment_extreme", "segment_sum", "segment_ties", "take_add"),
+    "triangular_solve",
 })  # fmt: skip
 """Primitives of several arrays that have a compiled form."""
 
