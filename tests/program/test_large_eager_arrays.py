@@ -17,6 +17,7 @@ from tapegrad_numpy.eager import formulas, rows, table
 from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.rows import RowKernel
+from tapegrad_numpy.eager.sizes import LARGE_FOR_MANY
 from tapegrad_numpy.kernels.table import KERNELS
 from tapegrad_numpy.loops import compiler, depthwise
 from tests.seeds import chosen
@@ -287,3 +288,24 @@ def test_a_wrong_label_is_named_in_large_arrays_too() -> None:
 
     with pytest.raises(ValueError, match=r"labels must be from 0 to 511.*label 512"):
         PRIMITIVES["sparse_cross_entropy"].kernel(np.ndarray)(logits, labels)
+
+
+# Formulas of many passes
+
+
+@pytest.mark.parametrize("name", ["erf", "ndtr", "sigmoid", "softplus"])
+def test_formulas_of_many_passes_are_compiled_for_smaller_arrays(name: str) -> None:
+    calls = []
+    plain = table.EagerKernels(KERNELS).plain[name]
+
+    def counted(*operands: Any, **params: Any) -> Any:
+        calls.append(name)
+        return plain(*operands, **params)
+
+    kernel = table.EagerKernels({name: counted})[name]
+    small, large = numbers(LARGE_FOR_MANY - 1), numbers(LARGE_FOR_MANY)
+    kernel(small)
+    assert calls == [name]
+    found = kernel(large)
+    assert calls == [name]
+    np.testing.assert_allclose(found, plain(large.astype(float)), rtol=1e-5, atol=1e-7)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad_numpy.eager.sizes import LARGE
+from tapegrad_numpy.eager.sizes import LARGE, LARGE_FOR_MANY, MANY_PASSES
 from tapegrad_numpy.switches import EAGER_LOOPS
 
 Kernel = Callable[..., Any]
@@ -63,6 +63,8 @@ class EagerKernels(Mapping[str, Kernel]):
         if not (primitive.broadcasts or primitive.by_element or name in ROWS):
             return self.plain[name]
         kernel = self.plain.get(name) or primitive.generic_kernel(np)
+        if name in MANY_PASSES:
+            return of_many(name, kernel, LARGE_FOR_MANY)
         rules = primitive.vjp_rules or () if primitive.broadcasts else ()
         if len(rules) not in (1, 2):
             return of_many(name, kernel)
@@ -120,13 +122,14 @@ def of_two(name: str, plain: Kernel) -> Kernel:
     return kernel
 
 
-def of_many(name: str, plain: Kernel) -> Kernel:
-    """Return the kernel of any operands."""
+def of_many(name: str, plain: Kernel, least: int | None = None) -> Kernel:
+    """Return the kernel of any operands, which are large from so many elements."""
     compiled = _Compiled(name, plain)
 
     def kernel(*operands: Any, **params: Any) -> Any:
+        large = LARGE if least is None else min(LARGE, least)
         for operand in operands:
-            if type(operand) is _ndarray and operand.size >= LARGE:
+            if type(operand) is _ndarray and operand.size >= large:
                 return compiled(*operands, **params)
         return plain(*operands, **params)
 
