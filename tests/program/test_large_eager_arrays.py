@@ -13,7 +13,7 @@ import tapegrad as tf
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
-from tapegrad_numpy.eager import formulas, rows, table
+from tapegrad_numpy.eager import families, formulas, rows, table
 from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.rows import RowKernel
@@ -255,13 +255,13 @@ def test_columns_few_rows_and_small_arrays_are_left_to_numpy(shape: Any, axis: i
 
 
 def test_the_table_names_the_kernels_of_rows_and_convolutions() -> None:
-    assert set(rows.MAKERS) == table.ROWS
-    assert depthwise.NAMES == table.CONVOLUTIONS
+    assert set(rows.MAKERS) == families.ROWS
+    assert depthwise.NAMES == families.CONVOLUTIONS
 
 
 @pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("name", sorted(table.CONVOLUTIONS))
+@pytest.mark.parametrize("name", sorted(families.CONVOLUTIONS))
 def test_depthwise_convolutions_are_computed_as_by_numpy(name: str, dtype: str) -> None:
     x, w, t = numbers(4, 20, 18, 24), numbers(3, 5, 1, 24, seed=1), numbers(4, 10, 18, 24, seed=2)
     geometry = {

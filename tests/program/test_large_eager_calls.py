@@ -191,3 +191,11 @@ def test_numpy_shows_the_results_only_once(name: str, shapes: Any, params: Any) 
     first, second = kernel(*arrays, **params), kernel(*arrays, **params)
     np.testing.assert_array_equal(first, second)
     assert calls == [name]
+
+
+def test_operands_with_gaps_are_copied() -> None:
+    x = draw(200, 300)
+    params = {"axis": 1, "exclusive": False, "reverse": False}
+    kernel = compiled_form("cumulative_sum", KERNELS["cumulative_sum"])
+    close(kernel(x.T, **params), np.cumsum(x.T.astype(float), 1))
+    close(kernel(x[::2, ::3], **params), np.cumsum(x[::2, ::3].astype(float), 1))

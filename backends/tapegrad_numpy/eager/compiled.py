@@ -7,11 +7,11 @@ from typing import Any
 
 from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.extremes import ExtremeKernel
+from tapegrad_numpy.eager.families import CONVOLUTIONS, OF_MANY, OF_ONE
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.native import NativeKernel
 from tapegrad_numpy.eager.products import StackKernel
 from tapegrad_numpy.eager.rows import MAKERS, RowKernel
-from tapegrad_numpy.eager.table import CONVOLUTIONS, OF_MANY, OF_ONE
 
 Kernel = Callable[..., Any]
 

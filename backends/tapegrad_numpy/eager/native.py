@@ -56,7 +56,10 @@ class NativeKernel:
         """Compute with copies of arrays with gaps, unless NumPy needs none."""
         if self.name in _ANYWHERE or not all([type(one) is np.ndarray for one in operands]):
             return self.plain(*operands, **params)
-        return self(*[np.ascontiguousarray(one) for one in operands], **params)
+        return self(
+            *[one if one.flags.c_contiguous else np.ascontiguousarray(one) for one in operands],
+            **params,
+        )
 
     def _new_plan(self, key: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
         if len(self._plans) >= MOST_PLANS:

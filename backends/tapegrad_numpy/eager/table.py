@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
+from tapegrad_numpy.eager.families import CONVOLUTIONS, OF_MANY, OF_ONE, ROWS
 from tapegrad_numpy.eager.sizes import LARGE, LARGE_FOR_MANY, MANY_PASSES
 from tapegrad_numpy.switches import EAGER_LOOPS
 
@@ -18,28 +19,6 @@ _MOVES = frozenset({
     *("cast", "cast_to_integer", "real", "stop_gradient"),
 })  # fmt: skip
 """Elementwise primitives that are no arithmetic, or have a kernel that reads the data once."""
-
-ROWS = frozenset({
-    *("log_softmax", "log_softmax_gradient", "normalize", "normalize_gradient", "softmax"),
-    *("softmax_gradient", "sparse_cross_entropy"),
-})  # fmt: skip
-"""Primitives of rows that have a compiled form."""
-
-OF_ONE = frozenset({
-    *("cumulative_logsumexp", "cumulative_prod", "cumulative_sum", "logsumexp", "max", "mean"),
-    *("max_pool", "min", "overlap_and_add", "prod", "sum", "top_k"),
-})  # fmt: skip
-"""Primitives of one array that have a compiled form."""
-
-OF_MANY = frozenset({
-    *("avg_pool_gradient", "linear_recurrence", "matmul_stack", "pool_scatter"),
-    *("scatter_along_axis", "segment_extreme", "segment_sum", "segment_ties", "take_add"),
-    "triangular_solve",
-})  # fmt: skip
-"""Primitives of several arrays that have a compiled form."""
-
-CONVOLUTIONS = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
-"""Convolutions, whose compiled forms depend on the number of groups."""
 
 _ndarray = np.ndarray
 
