@@ -13,10 +13,11 @@ import tapegrad as tf
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.testing.sample import Sample
 from tapegrad.testing.samples import all_samples
-from tapegrad_numpy.eager import formulas, rows, table
+from tapegrad_numpy.eager import families, formulas, rows, table
 from tapegrad_numpy.eager.convolutions import DepthwiseKernel
 from tapegrad_numpy.eager.formulas import Formula
 from tapegrad_numpy.eager.rows import RowKernel
+from tapegrad_numpy.eager.sizes import LARGE_FOR_MANY
 from tapegrad_numpy.kernels.table import KERNELS
 from tapegrad_numpy.loops import compiler, depthwise
 from tests.seeds import chosen
@@ -254,13 +255,13 @@ def test_columns_few_rows_and_small_arrays_are_left_to_numpy(shape: Any, axis: i
 
 
 def test_the_table_names_the_kernels_of_rows_and_convolutions() -> None:
-    assert set(rows.MAKERS) == table.ROWS
-    assert depthwise.NAMES == table.CONVOLUTIONS
+    assert set(rows.MAKERS) == families.ROWS
+    assert depthwise.NAMES == families.CONVOLUTIONS
 
 
 @pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("name", sorted(table.CONVOLUTIONS))
+@pytest.mark.parametrize("name", sorted(families.CONVOLUTIONS))
 def test_depthwise_convolutions_are_computed_as_by_numpy(name: str, dtype: str) -> None:
     x, w, t = numbers(4, 20, 18, 24), numbers(3, 5, 1, 24, seed=1), numbers(4, 10, 18, 24, seed=2)
     geometry = {
@@ -287,3 +288,24 @@ def test_a_wrong_label_is_named_in_large_arrays_too() -> None:
 
     with pytest.raises(ValueError, match=r"labels must be from 0 to 511.*label 512"):
         PRIMITIVES["sparse_cross_entropy"].kernel(np.ndarray)(logits, labels)
+
+
+# Formulas of many passes
+
+
+@pytest.mark.parametrize("name", ["erf", "ndtr", "sigmoid", "softplus"])
+def test_formulas_of_many_passes_are_compiled_for_smaller_arrays(name: str) -> None:
+    calls = []
+    plain = table.EagerKernels(KERNELS).plain[name]
+
+    def counted(*operands: Any, **params: Any) -> Any:
+        calls.append(name)
+        return plain(*operands, **params)
+
+    kernel = table.EagerKernels({name: counted})[name]
+    small, large = numbers(LARGE_FOR_MANY - 1), numbers(LARGE_FOR_MANY)
+    kernel(small)
+    assert calls == [name]
+    found = kernel(large)
+    assert calls == [name]
+    np.testing.assert_allclose(found, plain(large.astype(float)), rtol=1e-5, atol=1e-7)

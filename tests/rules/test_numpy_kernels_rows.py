@@ -305,6 +305,11 @@ def test_logsumexp_with_infinities(axis, keepdims):
         same(K["logsumexp"](values, axis=axis, keepdims=keepdims), expected, 1e-14)
 
 
+def test_logsumexp_of_numbers_beside_infinity_does_not_warn():
+    x = np.array([[800.0, INF, 1.0], [800.0, 0.0, -INF]])
+    same(K["logsumexp"](x, axis=(1,), keepdims=False), [INF, 800.0])
+
+
 def test_the_logsumexp_of_nothing():
     same(K["logsumexp"](np.zeros((3, 0)), axis=(1,), keepdims=False), [-INF] * 3)
     same(K["logsumexp"](np.zeros((3, 0)), axis=(1,), keepdims=True), [[-INF]] * 3)

@@ -18,7 +18,7 @@ from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.core.trace.expression import Expression, UntraceableError, array_input, traced
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ShapeError
-from tapegrad_numpy.eager.sizes import LARGE
+from tapegrad_numpy.eager.sizes import LARGE, LARGE_FOR_MANY, MANY_PASSES
 from tapegrad_numpy.kernels.half import is_half
 from tapegrad_numpy.loops.compile import make_all
 
@@ -102,7 +102,8 @@ class Formula:
         return plan
 
     def _plan(self, operands: Sequence[Any], params: dict[str, Any]) -> _Plan | None:
-        dtype = _number_dtype(operands)
+        least = min(LARGE, LARGE_FOR_MANY) if self.name in MANY_PASSES else LARGE
+        dtype = _number_dtype(operands, least)
         if dtype is None:
             return None
         dtypes = [operand.dtype if hasattr(operand, "dtype") else dtype for operand in operands]
@@ -141,7 +142,7 @@ def _without_repeats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     ])  # fmt: skip
 
 
-def _number_dtype(operands: Sequence[Any]) -> np.dtype[Any] | None:
+def _number_dtype(operands: Sequence[Any], least: int) -> np.dtype[Any] | None:
     """The dtype of Python's numbers among the operands; None if loops do not take the operands."""
     arrays = [operand for operand in operands if hasattr(operand, "dtype")]
     dtypes = [array.dtype for array in arrays]
@@ -152,7 +153,7 @@ def _number_dtype(operands: Sequence[Any]) -> np.dtype[Any] | None:
     floats = {
         array.dtype
         for array in arrays
-        if array.size >= LARGE and (array.dtype in _FLOATS or is_half(array.dtype))
+        if array.size >= least and (array.dtype in _FLOATS or is_half(array.dtype))
     }
     has_numbers = len(dtypes) < len(operands)
     if not floats or (has_numbers and len({*dtypes}) > 1):

@@ -14,6 +14,7 @@ import numpy as np
 from tapegrad.core.trace.expression import EXPRESSIONS, Expression, array_input
 from tapegrad.core.trace.loop import Loop, LoopInput, LoopOutput
 from tapegrad.errors import ShapeError
+from tapegrad_numpy.eager.columns import normalize_columns, normalize_columns_gradient
 from tapegrad_numpy.eager.formulas import MOST_PLANS
 from tapegrad_numpy.eager.sizes import LARGE
 from tapegrad_numpy.kernels.half import accumulator, is_half
@@ -276,12 +277,20 @@ def _normalize_gradient(operands: Sequence[Any], params: Mapping[str, Any]) -> R
     return call
 
 
+def _either(first: Callable[..., Run | None], second: Callable[..., Run | None]) -> Any:
+    def make(operands: Sequence[Any], params: Mapping[str, Any]) -> Run | None:
+        run = first(operands, params)
+        return second(operands, params) if run is None else run
+
+    return make
+
+
 MAKERS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Run | None]] = {
     "softmax": _softmax,
     "softmax_gradient": _gradient(lambda rows, t, y: (t - rows.sum(t * y)) * y),
     "log_softmax": _log_softmax,
     "log_softmax_gradient": _gradient(lambda rows, t, y: t - EXPRESSIONS.xp.exp(y) * rows.sum(t)),
     "sparse_cross_entropy": _sparse_cross_entropy,
-    "normalize": _normalize,
-    "normalize_gradient": _normalize_gradient,
+    "normalize": _either(_normalize, normalize_columns),
+    "normalize_gradient": _either(_normalize_gradient, normalize_columns_gradient),
 }

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tapegrad.core.primitive.primitive import PRIMITIVES
-from tapegrad_numpy.eager.sizes import LARGE
+from tapegrad_numpy.eager.families import CONVOLUTIONS, OF_MANY, OF_ONE, ROWS
+from tapegrad_numpy.eager.sizes import LARGE, LARGE_FOR_MANY, MANY_PASSES
 from tapegrad_numpy.switches import EAGER_LOOPS
 
 Kernel = Callable[..., Any]
@@ -18,15 +19,6 @@ _MOVES = frozenset({
     *("cast", "cast_to_integer", "real", "stop_gradient"),
 })  # fmt: skip
 """Elementwise primitives that are no arithmetic, or have a kernel that reads the data once."""
-
-ROWS = frozenset({
-    *("log_softmax", "log_softmax_gradient", "normalize", "normalize_gradient", "softmax"),
-    *("softmax_gradient", "sparse_cross_entropy"),
-})  # fmt: skip
-"""Primitives of rows that have a compiled form."""
-
-CONVOLUTIONS = frozenset({"conv", "conv_input_gradient", "conv_filter_gradient"})
-"""Primitives whose depthwise case has a compiled form."""
 
 _ndarray = np.ndarray
 
@@ -43,9 +35,15 @@ class EagerKernels(Mapping[str, Kernel]):
             return self.plain[name]
         if name in CONVOLUTIONS:
             return of_convolution(name, self.plain[name])
+        if name in OF_ONE:
+            return of_one(name, self.plain[name])
+        if name in OF_MANY:
+            return of_many(name, self.plain[name])
         if not (primitive.broadcasts or primitive.by_element or name in ROWS):
             return self.plain[name]
         kernel = self.plain.get(name) or primitive.generic_kernel(np)
+        if name in MANY_PASSES:
+            return of_many(name, kernel, LARGE_FOR_MANY)
         rules = primitive.vjp_rules or () if primitive.broadcasts else ()
         if len(rules) not in (1, 2):
             return of_many(name, kernel)
@@ -103,13 +101,14 @@ def of_two(name: str, plain: Kernel) -> Kernel:
     return kernel
 
 
-def of_many(name: str, plain: Kernel) -> Kernel:
-    """Return the kernel of any operands."""
+def of_many(name: str, plain: Kernel, least: int | None = None) -> Kernel:
+    """Return the kernel of any operands, which are large from so many elements."""
     compiled = _Compiled(name, plain)
 
     def kernel(*operands: Any, **params: Any) -> Any:
+        large = LARGE if least is None else min(LARGE, least)
         for operand in operands:
-            if type(operand) is _ndarray and operand.size >= LARGE:
+            if type(operand) is _ndarray and operand.size >= large:
                 return compiled(*operands, **params)
         return plain(*operands, **params)
 
@@ -117,11 +116,11 @@ def of_many(name: str, plain: Kernel) -> Kernel:
 
 
 def of_convolution(name: str, plain: Kernel) -> Kernel:
-    """Return the kernel of a convolution; only with several groups it may have a compiled form."""
+    """Return the kernel of a convolution."""
     compiled = _Compiled(name, plain)
 
     def kernel(x: Any, y: Any, **params: Any) -> Any:
-        if params["groups"] > 1 and (x.size >= LARGE or y.size >= LARGE):
+        if x.size >= LARGE or y.size >= LARGE:
             return compiled(x, y, **params)
         return plain(x, y, **params)
 

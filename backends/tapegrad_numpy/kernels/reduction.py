@@ -147,15 +147,18 @@ def logsumexp(x: Array, *, axis: Axes, keepdims: bool) -> Array:
     is_plain = _minimum(top, None) > -math.inf and _maximum(top, None) < math.inf
     if not is_plain:
         top = np.where(np.isfinite(top), top, top.dtype.type(0))
-    terms = np.subtract(x, top)
-    terms = np.exp(terms, out=terms) if isinstance(terms, np.ndarray) else np.exp(terms)
-    total = _add(terms, axis, x.dtype, None, keepdims)
     if is_plain:
-        result = np.log(total)
+        result = np.log(_sum_of_exponentials(x - top, axis, keepdims))
     else:
-        with np.errstate(divide="ignore"):
-            result = np.log(total)
+        # Beside an infinite number, others may be too large for the exponential.
+        with np.errstate(divide="ignore", over="ignore"):
+            result = np.log(_sum_of_exponentials(x - top, axis, keepdims))
     return result + (top if keepdims else top.reshape(result.shape))
+
+
+def _sum_of_exponentials(x: Array, axis: Axes, keepdims: bool) -> Array:
+    terms = np.exp(x, out=x) if isinstance(x, np.ndarray) else np.exp(x)
+    return _add(terms, axis, terms.dtype, None, keepdims)
 
 
 def _kept_shape(shape: tuple[int, ...], axis: Axes, keepdims: bool) -> tuple[int, ...]:

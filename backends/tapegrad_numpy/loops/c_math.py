@@ -75,28 +75,39 @@ static INLINE $T exp_parts_$T($T y, $I *k) {
 }
 """),
 )
-TEXTS["exp"] = (
-    "exp_parts",
+TEXTS["times_two_to"] = (
+    "",
     Template(r"""
-static INLINE $T exp_$T($T x) {
-    $I k;
-    $T p = 1 + exp_parts_$T(x, &k);
-    $I half = k >> 1; /* in two steps, because 2**k may overflow or underflow */
-    $T y = p * power_of_two_$T(half) * power_of_two_$T(k - half);
-    y = choose_$T(x > $EXP_HIGH, ($T)INFINITY, y);
-    return choose_$T(x < $EXP_LOW, 0, y);
+/* y * 2**k for t = k + SHIFTER + 2 * BIAS, in two steps, because 2**k may overflow or underflow:
+   the last bits of t are the sum of the biased exponents of both factors */
+static INLINE $T times_two_to_$T($T t, $T y) {
+    const $U both = bits_$T(t), one = both >> 1;
+    return y * from_bits_$T(one << $MANTISSA) * from_bits_$T((both - one) << $MANTISSA);
+}
+static INLINE $T between_$T($T x, $T low, $T high) {
+    x = choose_$T(x > high, high, x);
+    return choose_$T(x < low, low, x);
+}
+"""),
+)
+TEXTS["exp"] = (
+    "times_two_to",
+    Template(r"""
+static INLINE $T exp_$T($T given) {
+    const $T shift = $SHIFTER + 2 * $BIAS, x = between_$T(given, $EXP_LOW, $EXP_HIGH);
+    $T t = mad_$T(x, ($T)$LOG2_E, shift), n = t - shift;
+    $T r = mad_$T(n, -$LN2_LOW, mad_$T(n, -$LN2_HIGH, x));
+    return times_two_to_$T(t, 1 + mad_$T(r * r, $EXP, r));
 }
 """),
 )
 TEXTS["exp2"] = (
-    "",
+    "times_two_to",
     Template(r"""
-static INLINE $T exp2_$T($T x) {
-    $T t = x + $SHIFTER, r = (x - (t - $SHIFTER)) * ($T)0.693147180559945309417232121458;
-    $I k = bits_$T(t) - bits_$T($SHIFTER), half = k >> 1;
-    $T p = 1 + mad_$T(r * r, $EXP, r), y = p * power_of_two_$T(half) * power_of_two_$T(k - half);
-    y = choose_$T(x > $EXP2_HIGH, ($T)INFINITY, y);
-    return choose_$T(x < -$EXP2_HIGH, 0, y);
+static INLINE $T exp2_$T($T given) {
+    const $T shift = $SHIFTER + 2 * $BIAS, x = between_$T(given, -$EXP2_HIGH, $EXP2_HIGH);
+    $T t = x + shift, r = (x - (t - shift)) * ($T)0.693147180559945309417232121458;
+    return times_two_to_$T(t, 1 + mad_$T(r * r, $EXP, r));
 }
 """),
 )

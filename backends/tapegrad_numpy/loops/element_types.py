@@ -1,7 +1,7 @@
 """C types of elements in memory and in registers.
 
-Both are the same for most dtypes. A bfloat16 is the upper half of a float: it is widened when it is
-read, computed with as a float, and rounded when it is stored.
+Both are the same for most dtypes. Numbers in half precision are widened when they are read,
+computed with as floats, and rounded when they are stored. A bfloat16 is the upper half of a float.
 """
 
 from __future__ import annotations
@@ -27,6 +27,34 @@ static INLINE bfloat16 to_bfloat16(float x) {
 #define BFLOAT16(x) from_bfloat16(to_bfloat16(x))
 """
 
+FLOAT16_TEXT = """
+/* By arithmetic on bits, because GCC does not vectorise the conversions of processors. */
+typedef unsigned short float16;
+static INLINE float from_float16(float16 x) {
+    const unsigned u = x, sign = (u & 0x8000u) << 16, rest = (u & 0x7fffu) << 13;
+    const float y = from_bits_float((int)rest) * 0x1p112f;
+    const unsigned far = -(unsigned)(y >= 0x1p16f) & 0x7f800000u; /* infinity and NaN */
+    return from_bits_float((int)((unsigned)bits_float(y) | far | sign));
+}
+/* Rounds to nearest, ties to even. The sum with 1/2 has the spacing of subnormal numbers. */
+static INLINE float16 to_float16(float x) {
+    const unsigned u = (unsigned)bits_float(x), a = u & 0x7fffffffu;
+    const unsigned normal = (a + 0xfffu + ((a >> 13) & 1u) - (112u << 23)) >> 13;
+    const unsigned small = (unsigned)bits_float(from_bits_float((int)a) + 0.5f) - 0x3f000000u;
+    const unsigned special = 0x7c00u | (-(unsigned)(x != x) & 0x200u);
+    const unsigned is_small = -(unsigned)(a < 0x38800000u), is_far = -(unsigned)(a >= 0x477ff000u);
+    const unsigned near = (normal & ~is_small) | (small & is_small);
+    return (float16)((near & ~is_far) | (special & is_far) | (u >> 16 & 0x8000u));
+}
+/* Rounded to odd, so that rounding to half precision afterwards gives what rounding once gives. */
+static INLINE float odd_float(double x) {
+    const float y = (float)x;
+    const unsigned beyond = magnitude_double(y) > magnitude_double(x), exact = (double)y == x;
+    return from_bits_float((int)(((unsigned)bits_float(y) - beyond) | !exact));
+}
+#define FLOAT16(x) from_float16(to_float16(_Generic((x), double: odd_float(x), default: (x))))
+"""
+
 UNSIGNED_TEXT = """
 /* C leaves open what a number that is out of range becomes. NumPy's numbers wrap around on x86-64;
    the conversions of AVX-512 give the largest number. */
@@ -47,11 +75,16 @@ static INLINE unsigned long long to_uint64(double x) {
 #endif
 """
 
-CASTS = {"bfloat16": "BFLOAT16({0})", "uint32": "UINT32({0})", "uint64": "UINT64({0})"}
+CASTS = {"bfloat16": "BFLOAT16({0})", "float16": "FLOAT16({0})"} | {
+    "uint32": "UINT32({0})", "uint64": "UINT64({0})"
+}  # fmt: skip
 """Formulas of casts to a dtype, which give what eager mode gives.
 
-A bfloat16 is rounded also where the result is not stored.
+Half precision is rounded also where the result is not stored.
 """
+
+HALVES = ("bfloat16", "float16")
+"""The dtypes of half precision."""
 
 _COMPLEX_TYPES = {"complex<float>": "cfloat", "complex<double>": "cdouble"}
 
@@ -74,14 +107,14 @@ def name_of(dtype: Any) -> str:
 def storage(dtype: Any) -> str:
     """Return the C type of an element in memory."""
     name = name_of(dtype)
-    if name in ("bool", "bfloat16"):
+    if name in ("bool", *HALVES):
         return "unsigned char" if name == "bool" else name
     return in_c(TYPES[name])
 
 
 def register(dtype: Any) -> str:
     """Return the C type of an element that is kept between statements."""
-    return "float" if name_of(dtype) == "bfloat16" else storage(dtype)
+    return "float" if name_of(dtype) in HALVES else storage(dtype)
 
 
 def loaded(dtype: Any, place: str) -> str:
@@ -89,9 +122,10 @@ def loaded(dtype: Any, place: str) -> str:
     name = name_of(dtype)
     if name == "bool":
         return f"{place} != 0"
-    return f"from_bfloat16({place})" if name == "bfloat16" else place
+    return f"from_{name}({place})" if name in HALVES else place
 
 
 def stored(dtype: Any, value: str) -> str:
     """Return the expression of what is written to memory for a value."""
-    return f"to_bfloat16({value})" if name_of(dtype) == "bfloat16" else value
+    name = name_of(dtype)
+    return f"to_{name}({value})" if name in HALVES else value

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tapegrad.core.trace.c_source import statements
 from tapegrad.core.trace.expression import Expression, UntraceableError
 from tapegrad_numpy.loops.dtypes import LOOP_DTYPES
-from tapegrad_numpy.loops.element_types import CASTS, in_c, name_of
+from tapegrad_numpy.loops.element_types import CASTS, HALVES, in_c, name_of
 from tapegrad_numpy.loops.vector_maths import FAR, FUNCTIONS
 
 _CALL = re.compile(r"\b(?!cfloat\(|cdouble\()([a-z]\w*)\(")
@@ -171,5 +171,5 @@ def _refuse_dtypes(expressions: Iterable[Expression]) -> None:
         if node.dtype is None:
             continue
         name = name_of(node.dtype)
-        if name not in LOOP_DTYPES or (name == "bfloat16" and node.name in _OF_BITS):
+        if name not in LOOP_DTYPES or (name in HALVES and node.name in _OF_BITS):
             raise UntraceableError(f"Loops in C do not compute {node.name} of {name}.")

@@ -20,6 +20,7 @@ from tapegrad_numpy.loops.formulas import FAR_CALL, Formula, for_all_arguments, 
 from tapegrad_numpy.loops.gathers import Gathers
 from tapegrad_numpy.loops.layout import TASK_ELEMENTS, Cut, Space, cut, merge_axes
 from tapegrad_numpy.loops.staging import BLOCK, Staged, staged
+from tapegrad_numpy.loops.vector_maths import is_long
 from tapegrad_numpy.loops.windows import ZERO_ROW, Windows
 
 _WORTH_STAGES = 64
@@ -145,6 +146,8 @@ class Writer:
         """Return the kernel of a text, for this length of a row if it is short; called last."""
         functions, numbers = frozenset(self.functions), tuple(self.numbers)
         text = "\n".join(lines)
+        if is_long(self.formula.per_element):
+            text = text.replace(WORK, f"WIDE {WORK}")
         text = self._with_length(text) if is_for_length else text
         return Kernel(text, functions, numbers, slots, reports=self.reports)
 

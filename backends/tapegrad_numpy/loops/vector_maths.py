@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from string import Template
 
@@ -22,7 +23,7 @@ from tapegrad_numpy.loops.coefficients import (
     TWO_OVER_PI,
     Precision,
 )
-from tapegrad_numpy.loops.element_types import BFLOAT16_TEXT, UNSIGNED_TEXT
+from tapegrad_numpy.loops.element_types import BFLOAT16_TEXT, FLOAT16_TEXT, UNSIGNED_TEXT
 
 FAR = ("sin", "cos")
 """Functions that are accurate up to `far_limit(x)`; the C library computes larger arguments."""
@@ -43,6 +44,9 @@ _INSTRUCTIONS = ("ceil", "copysign", "fabs", "floor", "rint", "sqrt", "trunc")
 _CALLING = {*_LIBRARY, *FAR, "floored_quotient", "floored_remainder", "pow"} - {*_INSTRUCTIONS}
 FUNCTIONS = frozenset({*_LIBRARY, *_OWN, "pow", "signbit"})
 """The functions that expressions may call."""
+_SHORT = {"exponent_of", "larger", "power_of_root", "smaller", "times_power_of_two", "whole_power"}
+_LONG_CALL = re.compile(rf"\btg_(?:{'|'.join(sorted({*_OWN, 'pow'} - _SHORT))})\(")
+"""Calls that take many instructions per element."""
 
 _HEADER = (
     DECLARATIONS
@@ -63,6 +67,11 @@ COMPLEX(cdouble, double)
 #define cfloat(...) MADE(__VA_ARGS__, cfloat_of_both, cfloat_of_real)(__VA_ARGS__)
 #define cdouble(...) MADE(__VA_ARGS__, cdouble_of_both, cdouble_of_real)(__VA_ARGS__)
 #define MADE(one, two, name, ...) name
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target("prefer-vector-width=512")))
+#else
+#define WIDE
+#endif
 #define far_limit(x) _Generic((x), float: 7e4f, default: 1e6)
 #if defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA)
 #define FUSED 1
@@ -77,7 +86,8 @@ def functions_text(names: Iterable[str]) -> str:
     Functions in FAR also exist as e.g. `far_sin(x)`, accurate for all x but not vectorised.
     """
     wanted = set(names)
-    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE)), BFLOAT16_TEXT, UNSIGNED_TEXT]
+    parts = [_HEADER, *(_filled(BASE, p) for p in (FLOAT, DOUBLE))]
+    parts += [BFLOAT16_TEXT, FLOAT16_TEXT, UNSIGNED_TEXT]
     for name in _in_order(wanted & set(_OWN)):
         parts += [_filled(TEXTS[name][1], precision) for precision in (FLOAT, DOUBLE)]
     if "pow" in wanted:
@@ -91,6 +101,16 @@ def functions_text(names: Iterable[str]) -> str:
     parts.append("#define tg_signbit(x) signbit(x)\n")
     parts.append(_chosen("magnitude", "magnitude_float", "magnitude_double", 1))
     return "".join(parts)
+
+
+def is_long(lines: Iterable[str]) -> bool:
+    """Whether statements take much longer than to read and write their elements.
+
+    Such loops are marked with WIDE: GCC prefers vectors of 32 bytes also where a processor has
+    those of 64, which take two thirds of the time for arithmetic, but up to a fifth more for arrays
+    in memory, because most arrays are not aligned.
+    """
+    return any(_LONG_CALL.search(line) for line in lines)
 
 
 def calls_library(names: Iterable[str]) -> bool:

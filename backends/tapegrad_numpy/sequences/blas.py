@@ -32,6 +32,8 @@ class Blas(NamedTuple):
     """The bytes of an integer."""
     gemm: dict[int, int]
     gemv: dict[int, int]
+    threads: tuple[int, int] | None
+    """Functions that return and set the number of threads, where they are known."""
 
 
 @functools.cache
@@ -49,7 +51,20 @@ def blas() -> Blas | None:
             if function is not None:
                 found[name] = function
         if len(found) == 4:
-            return _checked(found, integer)
+            return _checked(found, integer, _threads(library))
+    return None
+
+
+def _threads(library: Any) -> tuple[int, int] | None:
+    """Return the addresses of OpenBLAS' functions for its number of threads."""
+    for pattern in ("scipy_openblas_{}64_", "openblas_{}64_", "scipy_openblas_{}", "openblas_{}"):
+        found = [
+            getattr(library, pattern.format(name), None)
+            for name in ("get_num_threads", "set_num_threads")
+        ]
+        if None not in found:
+            get, change = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in found if one]
+            return get, change
     return None
 
 
@@ -59,7 +74,7 @@ def whole_text() -> str:
     return f"#define WHOLE int{8 * library.integer if library is not None else 64}_t\n"
 
 
-def _checked(found: dict[str, Any], integer: int) -> Blas | None:
+def _checked(found: dict[str, Any], integer: int, threads: tuple[int, int] | None) -> Blas | None:
     whole = ctypes.c_int64 if integer == 8 else ctypes.c_int32
     for letter, dtype in (("s", np.float32), ("d", np.float64)):
         if not _multiplies(found[f"{letter}gemm"], found[f"{letter}gemv"], dtype, whole):
@@ -69,6 +84,7 @@ def _checked(found: dict[str, Any], integer: int) -> Blas | None:
         integer,
         {4: address["sgemm"], 8: address["dgemm"]},
         {4: address["sgemv"], 8: address["dgemv"]},
+        threads,
     )
 
 

@@ -7,14 +7,12 @@ from math import prod
 from typing import Any
 
 from tapegrad.core.backend.native_sequences import Layout, NativeStep
+from tapegrad_numpy.loops.pool import team
 from tapegrad_numpy.sequences.blas import Blas, blas
 from tapegrad_numpy.sequences.complex_products import complex_product
 from tapegrad_numpy.sequences.functions import Made, Writer, either
-from tapegrad_numpy.sequences.runtime import PRODUCT
+from tapegrad_numpy.sequences.runtime import OPERATIONS_PER_ELEMENT, PRODUCT
 from tapegrad_numpy.sequences.stacks import Axes, Form, matrices, matrix_form, stack_axes
-
-_OPERATIONS_PER_ELEMENT = 16
-"""Multiplications of a matrix product that take about as long as an element of a loop."""
 
 
 def _matrix_product(
@@ -70,9 +68,9 @@ def _product(library: Blas, a: Form, b: Form, stack: Axes, c: Layout) -> Made:
     head = (
         library.gemm[itemsize], library.integer, itemsize, int(is_a), int(is_b),
         rows, columns, deep, la, lb, columns,
-        len(stack), *[number for axis in stack for number in axis],
+        len(stack), *[number for axis in stack for number in axis], *_divided(library),
     )  # fmt: skip
-    work = prod(axis[0] for axis in stack) * rows * columns * deep // _OPERATIONS_PER_ELEMENT
+    work = prod(axis[0] for axis in stack) * rows * columns * deep // OPERATIONS_PER_ELEMENT
     return [NativeStep(PRODUCT, ((0, 0), (1, 0), (2, 0)), head, (), work)]
 
 
@@ -89,10 +87,15 @@ def _vector_product(
     head = (
         library.gemv[itemsize], library.integer, itemsize, int(is_turned), 2,
         *stored, 0, leading, step, 1,
-        len(stack), *[number for axis in stack for number in axis],
+        len(stack), *[number for axis in stack for number in axis], *_divided(library),
     )  # fmt: skip
-    work = prod(axis[0] for axis in stack) * rows * columns // _OPERATIONS_PER_ELEMENT
+    work = prod(axis[0] for axis in stack) * rows * columns // OPERATIONS_PER_ELEMENT
     return [NativeStep(PRODUCT, tuple((k, 0) for k in order), head, (), work)]
+
+
+def _divided(library: Blas) -> tuple[int, ...]:
+    """What products of a stack need to be divided among threads."""
+    return (0, 0, 0) if library.threads is None else (team(), *library.threads)
 
 
 WRITERS: dict[str, Writer] = {

@@ -13,12 +13,19 @@ from tapegrad_numpy.loops.small_results import TEXT as SMALL_RESULTS
 LOOP, PRODUCT, COPY, FILL, ROWS, ROUNDS, CALL, TABLE, SEQUENCE, TAPED = range(10)
 """The kinds of instructions; instructions.py writes them."""
 
+OPERATIONS_PER_ELEMENT = 16
+"""Multiplications of a matrix product that take about as long as an element of a loop."""
+
+_SHARED_PRODUCTS = 1 << 20
+"""The multiplications of a task where the products of a stack are divided among threads."""
+
 FIXED = 12
 """The number of integers before those of the arrays: see `run_sequence` below."""
 
 TEXT = r"""
 /* One matrix product: precision (4 or 8 bytes), which operands are transposed, the sizes, the
    leading dimensions, and the axes of the stack, each with its size and three strides in bytes.
+   Last the team, and functions that return and set the number of threads of BLAS; 0 without them.
    The first three integers are functions of BLAS and how many bytes their integers have. */
 typedef void (*Sgemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int,
                         float, float *, int);
@@ -81,23 +88,71 @@ static void vector_product(const int64_t *h, char *a, char *x, char *y) {
     else if (is_float) GEMV(Sgemv32, float);
     else GEMV(Dgemv32, double);
 }
-static void products(const int64_t *h, char **data) {
+/* The products of a part of the stack: `count` ones from the one with number `first`. */
+static void some_products(const int64_t *h, char **data, int64_t first, int64_t count) {
     const int64_t axes = h[11], *axis = h + 12;
-    int64_t at[8] = {0};
+    int64_t at[8] = {0}, rest = first;
     char *a = data[0], *b = data[1], *c = data[2];
-    for (;;) {
+    for (int64_t k = axes - 1; k >= 0; --k) {
+        const int64_t *one = axis + 4 * k;
+        at[k] = rest % one[0];
+        rest /= one[0];
+        a += one[1] * at[k]; b += one[2] * at[k]; c += one[3] * at[k];
+    }
+    while (count-- > 0) {
         if (h[4] == 2) vector_product(h, a, b, c);
         else matrix_product(h, a, b, c);
-        int64_t k = axes - 1;
-        for (; k >= 0; --k) {
+        for (int64_t k = axes - 1; k >= 0; --k) {
             const int64_t *one = axis + 4 * k;
             a += one[1]; b += one[2]; c += one[3];
             if (++at[k] < one[0]) break;
             a -= one[1] * one[0]; b -= one[2] * one[0]; c -= one[3] * one[0];
             at[k] = 0;
         }
-        if (k < 0) return;
     }
+}
+/* Threads of BLAS divide each product, and wait for each other at its end. Products of a stack are
+   divided among our threads instead. BLAS has one number of threads for all callers: the first one
+   sets it to 1, and the last one restores it. */
+typedef struct {
+    const int64_t *h;
+    char **data;
+    int64_t count, share;
+} Stack;
+static int64_t stacks_under_way, blas_threads;
+static char changes_threads;
+
+static void use_one_thread(const int64_t *functions, int64_t step) {
+    while (__atomic_test_and_set(&changes_threads, __ATOMIC_ACQUIRE)) {}
+    if (step > 0 && !stacks_under_way) blas_threads = ((int (*)(void))functions[0])();
+    if (step > 0 && !stacks_under_way && blas_threads > 1) ((void (*)(int))functions[1])(1);
+    stacks_under_way += step;
+    if (!stacks_under_way && blas_threads > 1) ((void (*)(int))functions[1])((int)blas_threads);
+    __atomic_clear(&changes_threads, __ATOMIC_RELEASE);
+}
+static void products_of_task(char **given, const int64_t *z, int64_t task, Slot *slots) {
+    const Stack *s = (const Stack *)given;
+    const int64_t first = task * s->share, left = s->count - first;
+    const unsigned state = flush_small_results();
+    some_products(s->h, s->data, first, left < s->share ? left : s->share);
+    keep_small_results(state);
+}
+static void products(const int64_t *h, char **data) {
+    const int64_t axes = h[11], *axis = h + 12, *divided = axis + 4 * axes;
+    const int64_t each = h[5] * h[6] * (h[4] == 2 ? 1 : h[7]);
+    Stack s = {h, data, 1, 0};
+    for (int64_t k = 0; k < axes; ++k) s.count *= axis[4 * k];
+    s.share = 1 + SHARED_PRODUCTS / (each + 1);
+    if (!divided[0] || s.count < 4 || s.count * each < 2 * SHARED_PRODUCTS) {
+        some_products(h, data, 0, s.count);
+        return;
+    }
+    int64_t z[ELEMENTS + 1] = {0};
+    z[TASKS] = (s.count + s.share - 1) / s.share;
+    z[ELEMENTS] = s.count * each / OPERATIONS_PER_ELEMENT;
+    use_one_thread(divided + 1, 1);
+    run_tasks((char **)&s, z, (const Team *)divided[0], 0, products_of_task, 0);
+    use_one_thread(divided + 1, -1);
 }
 /* Copy elements between arrays with strides: bytes of an element, the number of axes, then per
    axis the size and both strides in bytes. */
@@ -331,6 +386,8 @@ def sequence_text() -> str:
         "LOOP", "PRODUCT", "COPY", "FILL", "ROWS", "ROUNDS", "CALL", "TABLE", "SEQUENCE", "TAPED",
     )  # fmt: skip
     lines = [f"#define {name} {globals()[name]}" for name in names]
+    lines.append(f"#define OPERATIONS_PER_ELEMENT {OPERATIONS_PER_ELEMENT}")
+    lines.append(f"#define SHARED_PRODUCTS {_SHARED_PRODUCTS}")
     # The text of direct calls has a number of the same name.
     lines.append(f"#define ENDLESS {ENDLESS}")
     lines += ["#undef FIXED", f"#define FIXED {FIXED}"]
