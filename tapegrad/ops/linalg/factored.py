@@ -21,6 +21,7 @@ def _factors(xp: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _solved(xp: Any, factors: Any, pivots: Any, b: Any, *, adjoint: bool) -> Any:
+    assert solve_p.forward is not None
     return solve_p.forward(xp, factors, b, adjoint=adjoint)
 
 

@@ -79,11 +79,11 @@ class _Batches(EntryCalls):
     def find(self) -> bool:
         """Find equal calls, and whether any of them are worth it."""
         for number, entry in entries(self.calls).items():
-            source = self._number(("array", entry.array.number, entry.axis))
-            if source == len(self._sources):
+            place = self._number(("array", entry.array.number, entry.axis))
+            if place == len(self._sources):
                 length = entry.array.shape[entry.axis]
                 self._sources.append(_Source(entry.array, entry.axis, stop=length))
-            self._where[number] = source, entry.position
+            self._where[number] = place, entry.position
         if len(self._where) < FEWEST:
             return False
         for place, call in enumerate(self.calls):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,7 +133,7 @@ class EntryCalls:
             self.add(call, "concat", pieces, {"axis": axis, "sizes": sizes}, call.results)
         return True
 
-    def graph(self, constants: Mapping[int, Any] | None = None) -> Graph:
+    def graph(self, constants: dict[int, Any] | None = None) -> Graph:
         """Return the graph with the new calls; these are the `constants`, if they have changed."""
         graph = self._graph
         for place, call in enumerate(self.calls):
