@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy as copying
 import os
 import sys
 from collections.abc import Callable
@@ -397,7 +396,9 @@ class Variable(HasArray):
 
     def _state(self) -> tuple[Any, ...]:
         value = host.fetch(self.array, None, "pickle")
-        constraint = copying.copy(self.constraint)
+        import copy  # slow to import
+
+        constraint = copy.copy(self.constraint)
         return value, self.trainable, self.name, self.device, constraint
 
 
