@@ -50,6 +50,7 @@ CORE: Sequence[Sequence[str]] = (
         "values.sizes",
         "values.tensor_shape",
         "values.trial",
+        "absent_attributes",
         "arena",
         "argument_checks",
         "call_site",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tapegrad.core.absent_attributes import add_absent
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.exits import AS_ARRAY, CUDA_INTERFACE, CUPY, DLPACK, note_exit
@@ -116,6 +117,21 @@ class HasArray(HasOperators):
             return html.preformatted(repr(self))
         title = f"{type(self).__name__} of shape {self.shape}, {self.dtype}, on {self.device}"
         return html.array_page(title, host.fetch(self.array, None, "repr()"))
+
+
+add_absent(
+    HasArray,
+    {
+        "backward grad": "Compute inside `with tapegrad.GradientTape() as tape:`, then call "
+        "tape.gradient(loss, variables).",
+        "detach": "Use tapegrad.stop_gradient.",
+        "requires_grad requires_grad_": "A tape follows variables, and tensors after tape.watch.",
+        "cuda": 'Use x.to("gpu"), or make it inside `with tapegrad.device("gpu"):`.',
+        "unsqueeze": "Use tapegrad.expand_dims.",
+        "permute": "Use tapegrad.transpose.",
+        "block_until_ready": "Reading the value waits for it: x.numpy().",
+    },
+)
 
 
 class Tensor(HasArray):

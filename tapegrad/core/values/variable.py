@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tapegrad.core.absent_attributes import missing_attribute
 from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
@@ -136,8 +137,7 @@ class Variable(HasArray):
                     if self.number in withheld:  # this thread runs the program
                         return withheld[self.number]
                     return _array.__get__(self)
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+            raise missing_attribute(self, name)
 
     @property
     def path(self) -> str:

@@ -59,6 +59,20 @@ class Parameters:
                 placed.pop()  # a default value: the same program as if it were omitted
         return tuple(placed), bound.kwargs
 
+    def check(self, name: str, args: Args, kwargs: Kwargs) -> None:
+        """Raise if the function `name` does not take these arguments.
+
+        >>> Parameters(lambda a, b: a).check("f", (1,), {})
+        Traceback (most recent call last):
+        tapegrad.errors.ArgumentTypeError: f(a, b): missing a required argument: 'b'.
+        """
+        if self._signature is not None:
+            try:
+                self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                parameters = str(self._signature.replace(return_annotation=inspect.Signature.empty))
+                raise ArgumentTypeError(f"{name}{parameters}: {error}.") from None
+
     def described(self, args: Args, kwargs: Kwargs) -> dict[str, str]:
         """Return a description of the arguments by parameter name: shapes and dtypes, or values."""
         named: dict[str, Any] = {f"argument {k}": arg for k, arg in enumerate(args)} | kwargs
