@@ -15,6 +15,9 @@ from typing import Any
 
 from tapegrad.errors import TapegradError
 
+_REPLACED = (TapegradError, TypeError, ValueError, IndexError, ArithmeticError, OSError)
+"""Errors that say no more than the error that replaces them; others may be faults of tapegrad."""
+
 _LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
 
 
@@ -48,7 +51,7 @@ def shorten(error: Exception) -> None:
         return
     error.__traceback__ = _of_users(error.__traceback__)
     cause = error.__cause__
-    if cause is not None and not has_lines_of_users(cause.__traceback__):
+    if isinstance(cause, _REPLACED) and not has_lines_of_users(cause.__traceback__):
         error.__cause__ = None
         error.__suppress_context__ = True
 
