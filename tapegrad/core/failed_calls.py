@@ -21,8 +21,10 @@ from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
     IndexOutOfRangeError,
+    NotFoundError,
     OutOfMemoryError,
     OutOfRangeError,
+    PermissionDeniedError,
     ShapeError,
     TapegradError,
     ZeroDivisorError,
@@ -49,13 +51,13 @@ def explained(
 ) -> Exception | None:
     """Return the error to raise instead of one that an inner line raised, or None to keep it.
 
-    An error that is kept gets a short traceback.
+    A kept error of tapegrad, or of the user's code, gets a short traceback.
     """
     other = _explained(function, args, kwargs, error, title)
     if other is not None:
         other.__cause__ = error
         shorten(other)
-    elif isinstance(error, TapegradError | np.linalg.LinAlgError):
+    else:
         shorten(error)
     return other
 
@@ -68,6 +70,9 @@ def _explained(
     title: str | None,
 ) -> Exception | None:
     text = str(error)
+    missing = _of_files(error)
+    if missing is not None:
+        return missing
     is_refused = isinstance(error, ArgumentTypeError)
     is_conversion = is_refused and any(part in text for part in _CONVERSIONS)
     is_inner = type(error) is ShapeError and re.match(_OF_A_PRIMITIVE, text) is not None
@@ -109,6 +114,18 @@ def _explained(
         return found(f"{title} cannot take these arguments together: {text}. Got {got}.")
     name, value = suspect
     return found(f"{title} cannot take {described(value)} as the argument {name}: {text}")
+
+
+def _of_files(error: Exception) -> TapegradError | None:
+    """Return the error for a file of the user that Python could not open, or None."""
+    path = getattr(error, "filename", None)
+    if path is None or has_lines_of_users(error.__traceback__):
+        return None
+    if type(error) is FileNotFoundError:
+        return NotFoundError(f"There is no file or folder {path!r}.")
+    if type(error) is PermissionError:
+        return PermissionDeniedError(f"There is no permission for {path!r}.")
+    return None
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:

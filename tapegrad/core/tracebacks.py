@@ -13,7 +13,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from tapegrad.errors import TapegradError
+
+_EXPLAINED = (TapegradError, np.linalg.LinAlgError)
+"""Errors whose words say what is wrong."""
 
 _REPLACED = (TapegradError, TypeError, ValueError, IndexError, ArithmeticError, OSError)
 """Errors that say no more than the error that replaces them; others may be faults of tapegrad."""
@@ -28,7 +33,7 @@ def with_short_tracebacks(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except TapegradError as error:
+        except Exception as error:
             shorten(error)
             raise
 
@@ -36,10 +41,11 @@ def with_short_tracebacks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shorten(error: Exception) -> None:
-    """Leave the lines of the user's program in the traceback of an error.
+    """Leave the lines of the user's program in the traceback of an error that says what is wrong.
 
-    An error of Python or NumPy that led to it is left out, unless the user's code raised it: the
-    words of the new error replace its words.
+    That is an error of tapegrad or one that the user's code raised. An error of Python or NumPy
+    that led to an error of tapegrad is left out, unless the user's code raised it: the words of the
+    new error replace its words.
 
     >>> error = TapegradError("Too long.")
     >>> error.__cause__ = TypeError("len() got 3 items")
@@ -49,9 +55,12 @@ def shorten(error: Exception) -> None:
     """
     if os.environ.get("TAPEGRAD_TRACEBACK") == "full":
         return
+    if not isinstance(error, _EXPLAINED) and not _is_last_line_of_user(error.__traceback__):
+        return
     error.__traceback__ = _of_users(error.__traceback__)
     cause = error.__cause__
-    if isinstance(cause, _REPLACED) and not has_lines_of_users(cause.__traceback__):
+    is_replaced = isinstance(error, _EXPLAINED) and isinstance(cause, _REPLACED)
+    if is_replaced and cause is not None and not has_lines_of_users(cause.__traceback__):
         error.__cause__ = None
         error.__suppress_context__ = True
 
@@ -70,6 +79,14 @@ def has_lines_of_users(traceback: TracebackType | None) -> bool:
             return True
         traceback = traceback.tb_next
     return False
+
+
+def _is_last_line_of_user(traceback: TracebackType | None) -> bool:
+    """Whether an error was raised by a line of the user's code."""
+    last = traceback
+    while traceback is not None:
+        last, traceback = traceback, traceback.tb_next
+    return last is not None and has_lines_of_users(last)
 
 
 def _of_users(traceback: TracebackType | None) -> TracebackType | None:

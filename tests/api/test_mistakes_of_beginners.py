@@ -68,6 +68,11 @@ def add(a, b):
     return a + b
 
 
+@tf.function
+def second(values):
+    return values["second"]
+
+
 MISTAKES = {
     "a missing argument": (lambda: add(1.0), "add(a, b): missing a required argument: 'b'."),
     "an unknown argument": (lambda: add(1.0, 2.0, c=3), "unexpected keyword argument 'c'"),
@@ -98,6 +103,10 @@ MISTAKES = {
         lambda: network().fit(tf.data.Dataset.from_tensor_slices((X, Y)), verbose=0),
         "needs batch()",
     ),
+    "a missing key": (lambda: second({"first": 1.0}), "'second'"),
+    "a missing file": (lambda: network().load_weights("absent"), "no file or folder 'absent'"),
+    "several values as one": (lambda: float(matrix()), "float32 and shape (2, 3)"),
+    "several values as a condition": (lambda: bool(matrix()), "use x.any() or x.all()"),
     "a layer that does not fit": (lambda: matrix() @ matrix(), "axis -2 of the second operand"),
 }
 
