@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -77,12 +77,13 @@ class Variable(HasArray):
     trainable: bool = observed_slot("_trainable")
     constraint: Callable[[Tensor], Any] | None = observed_slot("_constraint")
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         value = args[0] if args else options.get("initial_value")
         if not isinstance(value, _NUMERIC) and is_text(value):
             names = [*args[2:3], options.get("name"), "Variable"]
             label = next(name for name in names if name)
-            return StringVariable(value, Variable(0), f"{label}:0")
+            text: Any = StringVariable(value, Variable(0), f"{label}:0")
+            return text  # type: ignore[no-any-return]  # the exception
         return _new(cls)
 
     def __init__(
