@@ -208,7 +208,9 @@ def stub_of(module: str, results: dict[int, str]) -> str:
             lines.append(FUNCTION)
         elif isinstance(value, types.ModuleType):
             path = value.__name__.rpartition(".")
-            lines.append(f"from {path[0]} import {path[2]} as {name}")
+            shown = name if path[2] == name else f"_{name}"  # as for classes
+            lines.append(f"from {path[0]} import {path[2]} as {shown}")
+            lines += [] if shown == name else [f"{name} = {shown}"]
         elif isinstance(value, type):
             lines += class_stub(name, value)
         elif is_function(value):

@@ -11,43 +11,54 @@ This module defines nothing; it exports the names of other modules. Names that m
 need are imported on first use, so that `import tapegrad` stays cheap.
 """
 
+import gc as _gc
 from typing import TYPE_CHECKING, Any
 
-from tapegrad.autodiff.arguments import UnconnectedGradients
-from tapegrad.autodiff.batching import vectorized_map, vmap
-from tapegrad.autodiff.gradient_tape import GradientTape
-from tapegrad.core.checked_calls import check_calls as _check_calls
-from tapegrad.core.values.convert import register_tensor_conversion_function
-from tapegrad.core.values.device import device, list_devices
-from tapegrad.core.values.dtypes import (
-    DType,
-    as_dtype,
-    bool_ as bool,
-    complex64,
-    complex128,
-    float16,
-    float16 as half,
-    float32,
-    float64,
-    float64 as double,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from tapegrad.core.values.indexed_slices import IndexedSlices
-from tapegrad.core.values.tensor import Tensor
-from tapegrad.core.values.tensor_shape import TensorShape
-from tapegrad.core.values.variable import Variable
-from tapegrad.engine import is_on as _is_engine_on  # noqa: F401  # registers the engine
-from tapegrad.lazy import load as _load
-from tapegrad.module import Module
-from tapegrad.ops import strings as _strings  # noqa: F401  # registers string tensors
+# The modules make many objects that stay. To look for garbage among them takes a tenth of the time.
+_was_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    from tapegrad.autodiff.arguments import UnconnectedGradients
+    from tapegrad.autodiff.batching import vectorized_map, vmap
+    from tapegrad.autodiff.gradient_tape import GradientTape
+    from tapegrad.core.checked_calls import check_calls as _check_calls
+    from tapegrad.core.values.convert import register_tensor_conversion_function
+    from tapegrad.core.values.device import device, list_devices
+    from tapegrad.core.values.dtypes import (
+        DType,
+        as_dtype,
+        bool_ as bool,
+        complex64,
+        complex128,
+        float16,
+        float16 as half,
+        float32,
+        float64,
+        float64 as double,
+        int8,
+        int16,
+        int32,
+        int64,
+        string,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+    from tapegrad.core.values.indexed_slices import IndexedSlices
+    from tapegrad.core.values.tensor import Tensor
+    from tapegrad.core.values.tensor_shape import TensorShape
+    from tapegrad.core.values.variable import Variable
+    from tapegrad.engine import is_on as _is_engine_on  # noqa: F401  # registers the engine
+    from tapegrad.lazy import load as _load
+    from tapegrad.module import Module
+    from tapegrad.ops import strings as _strings  # noqa: F401  # registers string tensors
+finally:
+    if _was_collecting:
+        if not _gc.get_freeze_count():  # both together: move all objects to the oldest generation
+            _gc.freeze()
+            _gc.unfreeze()
+        _gc.enable()
 
 if TYPE_CHECKING:
     from tapegrad import (

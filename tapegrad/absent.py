@@ -8,6 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from tapegrad.first_version import place_of
+from tapegrad.other_libraries import offered_instead
 
 _RAGGED = "Recorded functions take ragged tensors without a signature."
 _SAVING = (
@@ -234,7 +235,7 @@ def why_absent(path: str) -> str:
     'Use tapegrad.stop_gradient.'
     """
     found = ABSENT.get(path) or next((RULES[rule] for rule in RULES if fnmatchcase(path, rule)), "")
-    return found or place_of(path)
+    return found or place_of(path) or offered_instead(path)
 
 
 def absence(place: str, name: str) -> AttributeError:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import Capabilities, Pullback
+from tapegrad.core.backend.capabilities import Capabilities
+from tapegrad.core.backend.optional_parts import Pullback
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad_cupy.graphs.capture import CudaGraphCapture
 from tapegrad_cupy.kernels.casting.cast_groups import cast_group

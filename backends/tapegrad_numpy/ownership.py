@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import Deferred
+from tapegrad.core.backend.optional_parts import Deferred
 from tapegrad.core.ownership import (
     UNKNOWN,
     Owners,

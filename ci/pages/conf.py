@@ -32,6 +32,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "abort_on_example_error": True,
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tapegrad.autodiff.plan import Plan
 from tapegrad.autodiff.pullback import add_cotangents, input_cotangents
-from tapegrad.core.backend.capabilities import Adoption
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.number_checks import is_checking_numbers
 from tapegrad.core.origin import OneOrigin, set_origin
@@ -21,6 +20,9 @@ from tapegrad.core.out_of_memory import recover
 from tapegrad.core.recorder import Node, with_saved
 from tapegrad.ops.casting import cast
 from tapegrad.ops.indexing.gather import RowGradient
+
+if TYPE_CHECKING:
+    from tapegrad.core.backend.optional_parts import Adoption
 
 _PLAIN = (tuple, type(None), float, int)
 """Types of saved values that are no arrays; a tuple is a shape."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tapegrad.autodiff import batching
-from tapegrad.autodiff.explain import where_left
 from tapegrad.core.argument_checks import described
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.call_site import warn_outside
@@ -88,6 +87,8 @@ def check_tensors(
             with in_sight():
                 checked.append(to_tensor(leaf))
         else:
+            from tapegrad.autodiff.explain import where_left  # slow to import
+
             raise ArgumentTypeError(
                 f"{argument} must hold tensors or variables. Entry {position} is "
                 f"{type(leaf).__name__}; compute it from tensors, or wrap inputs with "

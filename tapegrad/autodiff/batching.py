@@ -23,7 +23,6 @@ from tapegrad.core.values.dtypes import DType
 from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.tensor_shape import TensorShape
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tapegrad.ops.control.control_flow import map_fn
 from tapegrad.ops.control.vmap_hook import register_spread
 from tapegrad.ops.interface.operators import bind_operators
 from tapegrad.ops.shape import functions as shapes, joining
@@ -382,6 +381,8 @@ def vectorized_map(
             "function needs the value of a single element in Python. tapegrad.where instead of if "
             "lets it take all elements at once; warn=False turns this warning off.",
         )
+    from tapegrad.ops.control.control_flow import map_fn  # slow to import
+
     return map_fn(fn, elems)
 
 

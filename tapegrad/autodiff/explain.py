@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.autodiff.plan import Plan
+from tapegrad.autodiff.plan import FAILED, Plan
 from tapegrad.core import exits
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.exits import Cut, CutLog
@@ -13,8 +13,6 @@ from tapegrad.core.recorder import RELEASED, Node
 from tapegrad.core.values.variable import Variable
 from tapegrad.errors import UnconnectedGradientError
 
-USED_UP = "It was used up by an earlier call."
-FAILED = "An earlier call failed half-way."
 CONNECTED = "The target depends on the source: this gradient is not None."
 _MOST_NAMED = 3
 _MOST_REMEMBERED = 1000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from tapegrad.autodiff import batching, explain, jacobian, per_example
+from tapegrad.autodiff import batching
 from tapegrad.autodiff.arguments import (
     UnconnectedGradients,
     as_unconnected,
@@ -29,6 +29,9 @@ from tapegrad.core.values.variable import Variable
 from tapegrad.errors import ArgumentError, ArgumentTypeError, ShapeError, TapeError
 from tapegrad.ops import creation
 from tapegrad.ops.casting import cast
+
+if TYPE_CHECKING:
+    from tapegrad.autodiff import per_example
 
 
 class GradientTape(Recording):
@@ -139,11 +142,13 @@ class GradientTape(Recording):
         All rows are computed in one sweep. `chunk_size` (or `parallel_iterations`) limits the
         number of rows per sweep, which limits the memory.
         """
+        from tapegrad.autodiff.jacobian import check_chunk  # slow to import
+
         self._check_usable("jacobian")
         unconnected = as_unconnected(unconnected_gradients)
         flat = check_tensors(nest.flatten(sources), "sources")
         targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)
-        chunk = jacobian.check_chunk(chunk_size, parallel_iterations)
+        chunk = check_chunk(chunk_size, parallel_iterations)
         if not experimental_use_pfor and not self._persistent:
             raise TapeError(
                 "jacobian(experimental_use_pfor=False) needs GradientTape(persistent=True)."
@@ -160,6 +165,8 @@ class GradientTape(Recording):
         return nest.pack_sequence_as(target, packed)
 
     def _jacobian_of(self, target: Any, flat: list[Any], unconnected: Any, chunk: Any) -> Any:
+        from tapegrad.autodiff import jacobian, per_example  # slow to import
+
         node = self._target_node(target, flat)
         sources = self._sources(flat)
         shape = tuple(target.shape)
@@ -193,6 +200,8 @@ class GradientTape(Recording):
         Examples must be independent. `check_independence=True` checks that, at the cost of a full
         Jacobian.
         """
+        from tapegrad.autodiff import jacobian  # slow to import
+
         self._check_usable("batch_jacobian")
         as_unconnected(unconnected_gradients)
         check_tensors([target], "target", log=self)
@@ -281,6 +290,8 @@ class GradientTape(Recording):
                 given.append(one)
                 has_examples = has_examples or type(one) is batching.Batched
         if has_examples:
+            from tapegrad.autodiff import per_example  # slow to import
+
             return per_example.gradients(
                 self._sweep, given, starts, self._sources(sources), self.frame
             )
@@ -288,6 +299,8 @@ class GradientTape(Recording):
         return self._sweep(starts, nodes, any_seed=any_seed)
 
     def _sources(self, flat: list[Any]) -> list[per_example.Source]:
+        from tapegrad.autodiff import per_example  # slow to import
+
         levels = tuple(self._levels)
         return [per_example.source_of(one, self._source_nodes(one), levels) for one in flat]
 
@@ -324,12 +337,16 @@ class GradientTape(Recording):
         ]
 
     def _report_none(self, reasons: list[str], results: list[Any]) -> None:
+        from tapegrad.autodiff import explain  # slow to import
+
         for reason, result in zip(reasons, results, strict=True):
             if result is None and self._on_none is not None:
                 explain.report(reason, self._on_none)
 
     def _report_lost(self, lost: list[Any], unconnected: UnconnectedGradients) -> None:
         """Name the lines where values left the tape if sources have no gradient because of that."""
+        from tapegrad.autodiff import explain  # slow to import
+
         is_zero = unconnected is UnconnectedGradients.ZERO
         if self.warns_of_numbers or not is_zero:  # zeros were requested
             explain.report_lost(self, lost, is_zero)
@@ -339,6 +356,8 @@ class GradientTape(Recording):
 
         It names the line where a value left the tape. It may be called before and after `gradient`.
         """
+        from tapegrad.autodiff import explain  # slow to import
+
         source = check_tensors([source], "source")[0]
         try:
             targets = check_tensors(nest.flatten(target), "target", self._in_sight, self)

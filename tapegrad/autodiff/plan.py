@@ -10,6 +10,10 @@ from tapegrad.core.recorder import Node, Token
 
 _by_order = attrgetter("order")
 
+# Why a tape cannot be asked again.
+USED_UP = "It was used up by an earlier call."
+FAILED = "An earlier call failed half-way."
+
 
 class Plan:
     """The nodes between targets and sources, latest first.

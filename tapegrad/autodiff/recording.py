@@ -14,8 +14,7 @@ from tapegrad.autodiff.arguments import (
     warn_few_times,
     warn_once,
 )
-from tapegrad.autodiff.explain import FAILED, USED_UP
-from tapegrad.autodiff.plan import Plan
+from tapegrad.autodiff.plan import FAILED, USED_UP, Plan
 from tapegrad.autodiff.sweep import release
 from tapegrad.autodiff.watch import follow
 from tapegrad.core.call_site import warn_outside

@@ -33,7 +33,6 @@ from tapegrad.core.argument_checks import (
     refuse,
 )
 from tapegrad.core.exports import list_exports
-from tapegrad.core.failed_calls import explained
 from tapegrad.core.symbolic_calls import Answer, symbolic_answer
 
 _BY_ANNOTATION = {
@@ -294,9 +293,16 @@ def _add_checks(function: FunctionType, code: CodeType, number: int) -> None:
     inner.__qualname__ = function.__qualname__
     inner.__defaults__, inner.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     inner.__dict__.update(function.__dict__)
-    names = {f"_unchecked_{number}": inner, "_explained": explained, "_check_kind": check_kind}
+    names = {f"_unchecked_{number}": inner, "_explained": _explained, "_check_kind": check_kind}
     function.__globals__.update(names, _answered_later=_answered_later)
     function.__code__ = _checking_code(function, code, number)
+
+
+def _explained(*failed_call: Any) -> Exception | None:
+    """Return the error of a failed call in the user's words; see `failed_calls`."""
+    from tapegrad.core.failed_calls import explained  # slow to import
+
+    return explained(*failed_call)
 
 
 def _checking_code(function: FunctionType, code: CodeType, number: int) -> CodeType:

@@ -9,33 +9,35 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tapegrad.core.argument_checks import described
+from tapegrad.core.tracebacks import has_lines_of_users, shorten
 from tapegrad.errors import (
     ArgumentError,
     ArgumentTypeError,
     IndexOutOfRangeError,
+    NotFoundError,
     OutOfMemoryError,
     OutOfRangeError,
+    PermissionDeniedError,
     ShapeError,
     TapegradError,
     ZeroDivisorError,
 )
 
-_LIBRARIES = frozenset({"tapegrad", "numpy", "cupy", "cupy_backends", "scipy", "ml_dtypes"})
 _OTHERS = (AttributeError, LookupError, AssertionError, NameError, StopIteration)
 _CONVERSIONS = ("Expected numbers.", "Cannot turn ", "Got text, not numbers")
 """How errors begin of values that no tensor can hold; they do not know the argument."""
 # Compiled at the first use, which saves import time.
 _OF_A_PRIMITIVE = r"\w+ cannot (take \w+\[|make a result of shape)"
 _UNKNOWN_KEYWORD = r"got an unexpected keyword argument '(\w+)'"
+_WRONG_CALL = r"\S+\(\) (takes|missing)"
+_OPTIONS = frozenset({"dtype", "out_type", "output_type", "name", "device"})
 _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ABOUT_SHAPES = ("shape", "broadcast", "dimension", "ndim", "reshape", "axes", "unpack")
 
@@ -49,12 +51,14 @@ def explained(
 ) -> Exception | None:
     """Return the error to raise instead of one that an inner line raised, or None to keep it.
 
-    Its cause is the inner error, unless it repeats the words of that.
+    A kept error of tapegrad, or of the user's code, gets a short traceback.
     """
     other = _explained(function, args, kwargs, error, title)
     if other is not None:
-        repeats = isinstance(error, TapegradError) and str(error) in str(other)
-        other.__cause__ = error.__cause__ if repeats else error
+        other.__cause__ = error
+        shorten(other)
+    else:
+        shorten(error)
     return other
 
 
@@ -66,12 +70,15 @@ def _explained(
     title: str | None,
 ) -> Exception | None:
     text = str(error)
+    missing = _of_files(error)
+    if missing is not None:
+        return missing
     is_refused = isinstance(error, ArgumentTypeError)
     is_conversion = is_refused and any(part in text for part in _CONVERSIONS)
     is_inner = type(error) is ShapeError and re.match(_OF_A_PRIMITIVE, text) is not None
     if not is_conversion and not is_inner and not _is_of_a_library(error):
         return None
-    if _is_in_code_of_the_caller(error.__traceback__):
+    if has_lines_of_users(error.__traceback__):
         return None
     arguments = _named(function, args, kwargs)
     if isinstance(error, MemoryError):
@@ -80,6 +87,8 @@ def _explained(
     if is_inner:
         title = title or _title(function, args)
         return None if text.startswith(f"{title} ") else _of_shapes(title, arguments, text)
+    if is_conversion:  # an option such as dtype="float32" is no value
+        arguments = {name: x for name, x in arguments.items() if name not in _OPTIONS}
     suspect = _suspect(arguments, text)
     if is_conversion:
         if suspect is None:
@@ -96,11 +105,27 @@ def _explained(
     if unknown is not None and unknown[1] in kwargs:
         return _of_unknown_keyword(function, args, unknown[1])
     title = title or _title(function, args)
+    if suspect is None and not arguments and args:  # a method that takes nothing
+        return found(f"{title} cannot work on {described(args[0])}: {text}.")
+    if suspect is None and re.match(_WRONG_CALL, text) and function.__qualname__ not in text:
+        return found(f"{text}. It was called with {_listed(arguments)}.")  # a user's function
     if suspect is None:
         got = _listed(arguments)
         return found(f"{title} cannot take these arguments together: {text}. Got {got}.")
     name, value = suspect
     return found(f"{title} cannot take {described(value)} as the argument {name}: {text}")
+
+
+def _of_files(error: Exception) -> TapegradError | None:
+    """Return the error for a file of the user that Python could not open, or None."""
+    path = getattr(error, "filename", None)
+    if path is None or has_lines_of_users(error.__traceback__):
+        return None
+    if type(error) is FileNotFoundError:
+        return NotFoundError(f"There is no file or folder {path!r}.")
+    if type(error) is PermissionError:
+        return PermissionDeniedError(f"There is no permission for {path!r}.")
+    return None
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:
@@ -131,21 +156,6 @@ def _is_of_a_library(error: Exception) -> bool:
     if isinstance(error, np.linalg.LinAlgError | FloatingPointError | UnicodeError):
         return False
     return type(error).__module__.partition(".")[0] in ("builtins", "numpy")
-
-
-def _is_in_code_of_the_caller(traceback: TracebackType | None) -> bool:
-    while traceback is not None:
-        module = str(traceback.tb_frame.f_globals.get("__name__", "tapegrad"))
-        if not _is_library(module.partition(".")[0]):
-            return True
-        traceback = traceback.tb_next
-    return False
-
-
-@cache
-def _is_library(package: str) -> bool:
-    known = package in _LIBRARIES or package.startswith("tapegrad_")
-    return known or package in sys.stdlib_module_names
 
 
 def _class_for(error: Exception, has_suspect: bool) -> type[TapegradError] | None:
@@ -236,6 +246,8 @@ def _is_quoted_in(value: Any, quoted: set[str]) -> bool:
 def _is_strange(name: str, value: Any) -> bool:
     """Whether a value is of no use as a tensor, a number, a name or a function."""
     if type(value) is object or isinstance(value, dict | set):
+        return True
+    if getattr(getattr(value, "dtype", None), "name", "") == "string":
         return True
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "OSUV"

@@ -7,7 +7,6 @@ of the forward pass. `debug.nan_sentinel` is its public form.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +52,8 @@ def note_operation(site: str, function: str) -> None:
 
 def origin_of_node(node: Node) -> tuple[str, str]:
     """Return the line and the public function that led to a node, ("", "") if that is unknown."""
+    from bisect import bisect_left  # slow to import, and needed for messages only
+
     place = bisect_left(_notes.orders, node.order)
     is_known = place > 0 and node.order - _notes.orders[place - 1] <= NEAR
     return _notes.origins[place - 1] if is_known else ("", "")

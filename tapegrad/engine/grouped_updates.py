@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
-from tapegrad.core.backend.capabilities import GroupKernel
+from tapegrad.core.backend.optional_parts import GroupKernel
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of, capabilities_of
 from tapegrad.core.values.tensor import Tensor

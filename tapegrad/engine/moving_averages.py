@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tapegrad.core.backend.capabilities import AverageKernel
+from tapegrad.core.backend.optional_parts import AverageKernel
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.core.commit import deferring_signals, store

@@ -30,22 +30,12 @@ def write_number(x: Tensor, index: Any, value: Any) -> bool:
     array = x.array
     if type(array) is not np.ndarray or x.node is not None:
         return False
-    kind, number = type(value), value
-    if kind is float:
-        if array.dtype.char not in _FOR_FLOATS or not -_LARGEST_FLOAT < value < _LARGEST_FLOAT:
-            return False
-    elif kind is int:
-        if array.dtype.char not in _FOR_INTS or not -_LARGEST_INT < value < _LARGEST_INT:
-            return False
-    else:
-        number = value.array if kind is Tensor and value.node is None else value
-        is_number = type(number) is np.ndarray and not number.shape
-        if type(number) is not array.dtype.type and not (is_number and number.dtype == array.dtype):
-            return False
-    if type(index) is not int or array.ndim != 1 or not -array.size <= index < array.size:
-        index = parse_basic(index, array.shape)
-        if index is None:
-            return False
+    number = _number_for(array, value)
+    if number is None:
+        return False
+    index = _place_of(array, index)
+    if index is None:
+        return False
     # The base of a view has a weak reference to it; to ask for `view_of` would take longer.
     if getweakrefcount(x) or (hasattr(x, "views") and _has_views(x)):
         return False
@@ -57,6 +47,47 @@ def write_number(x: Tensor, index: Any, value: Any) -> bool:
         x.array = x.array.copy()
     x.array[index] = number
     return True
+
+
+def with_number(array: Any, index: Any, value: Any) -> Any:
+    """Return a copy of an array with one other number, or None if that is not all there is to do.
+
+    >>> with_number(np.array([1.0, 2.0]), 1, 5.0).tolist()
+    [1.0, 5.0]
+    """
+    number = _number_for(array, value) if type(array) is np.ndarray else None
+    if number is None:
+        return None
+    index = _place_of(array, index)
+    if index is None:
+        return None
+    changed = array.copy()
+    changed[index] = number
+    return changed
+
+
+def _number_for(array: np.ndarray, value: Any) -> Any:
+    """Return a number that fits into an array as it is, or None."""
+    kind, number = type(value), value
+    if kind is float:
+        if array.dtype.char not in _FOR_FLOATS or not -_LARGEST_FLOAT < value < _LARGEST_FLOAT:
+            return None
+    elif kind is int:
+        if array.dtype.char not in _FOR_INTS or not -_LARGEST_INT < value < _LARGEST_INT:
+            return None
+    else:
+        number = value.array if kind is Tensor and value.node is None else value
+        is_number = type(number) is np.ndarray and not number.shape
+        if type(number) is not array.dtype.type and not (is_number and number.dtype == array.dtype):
+            return None
+    return number
+
+
+def _place_of(array: np.ndarray, index: Any) -> Any:
+    """Return the index of one element as NumPy takes it, or None if it is of another kind."""
+    if type(index) is int and array.ndim == 1 and -array.size <= index < array.size:
+        return index
+    return parse_basic(index, array.shape)
 
 
 def _has_views(x: Tensor) -> bool:

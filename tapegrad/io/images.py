@@ -99,10 +99,11 @@ def opened_image(contents: Any, function: str) -> Any:
     try:
         image = opened.open(io.BytesIO(bytes_of(contents)))
         image.load()
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError):
         raise FileFormatError(
-            f"{function}: this is not an image, or it is damaged: {error}"
-        ) from error
+            f"{function}: this is not an image, or it is damaged. "
+            f"Got {len(bytes_of(contents))} bytes."
+        ) from None
     return image
 
 

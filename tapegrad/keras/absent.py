@@ -38,6 +38,7 @@ _SENTENCES: dict[str, dict[str, str]] = {
     "keras.layers": {
         "DenseFeatures": "Use the layers for preprocessing, such as keras.layers.StringLookup.",
         "experimental": "Use the names of keras.layers itself.",
+        "Linear": "Use keras.layers.Dense.",
         "JaxLayer": "Functions of JAX are not supported. Write the layer with keras.ops.",
         "FlaxLayer": "Modules of Flax are not supported. Write the layer with keras.ops.",
         "TorchModuleWrapper": "Modules of PyTorch are not supported. Write a layer.",
@@ -82,6 +83,15 @@ _SENTENCES: dict[str, dict[str, str]] = {
     },
     "keras.utils.bounding_boxes": {"affine_transform": _REAL},
     "Model": {
+        "parameters": "Use model.trainable_variables.",
+        "state_dict": "Use model.get_weights() or model.save_weights(path).",
+        "load_state_dict": "Use model.set_weights(weights) or model.load_weights(path).",
+        "zero_grad": "A tape returns new gradients, which are not added to older ones.",
+        "eval": "Calls take training=False; model.evaluate(x, y) computes the metrics.",
+        "train": "Use model.fit(x, y), or training=True in a call.",
+        "forward": "Define call(self, inputs), and call the model itself: model(x).",
+        "cuda": 'Make the model inside `with tapegrad.device("gpu"):`.',
+        "register_buffer": "Use add_weight(..., trainable=False).",
         "quantize": f"Quantization is not supported. {_REAL}",
     },
 }

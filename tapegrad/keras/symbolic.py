@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tapegrad.core.absent_attributes import add_absent
 from tapegrad.core.files.limits import active_limits
 from tapegrad.core.values import nest
 from tapegrad.core.values.dtypes import as_dtype
@@ -104,6 +105,15 @@ class KerasTensor:
     def squeeze(self, axis: Any = None) -> Any:
         """Return the symbolic tensor without axes of length 1."""
         return apply(squeeze, self, options={"axis": axis})
+
+
+add_absent(
+    KerasTensor,
+    {
+        "numpy item tolist assign device": "It has no value while the model is defined. Call the "
+        "model on data, or put such code into the `call` of a layer."
+    },
+)
 
 
 def is_keras_tensor(x: Any) -> bool:

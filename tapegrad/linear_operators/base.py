@@ -7,7 +7,7 @@ uses the dense matrix, and a class with structure overrides what it knows better
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 from tapegrad.core.values.dtypes import DType, as_dtype
 from tapegrad.core.values.tensor_shape import TensorShape
@@ -45,7 +45,7 @@ class LinearOperator(Hints, Assertions, Module):
 
     _arguments: dict[str, Any]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Keep the arguments as `parameters`."""
         self = super().__new__(cls)
         try:

@@ -9,6 +9,7 @@ import numpy as np
 from tapegrad.core.argument_checks import check_choice
 from tapegrad.core.primitive.operand import normalize_axis
 from tapegrad.core.values.convert import read_on_host
+from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tapegrad.numpy.values import as_array, as_arrays, dtype_of, is_array, side_by_side
 from tapegrad.ops.casting.cast import cast
@@ -31,12 +32,14 @@ def _along(a: Any, axis: int | None, name: str) -> tuple[Any, int]:
 
 def _in_order(primitive: Any, a: Any, axis: int | None, name: str, **params: Any) -> Any:
     """Call a primitive that orders elements along `axis`; a scalar is a vector for it."""
-    x = as_array(a)
-    rank = len(x.shape)
+    x = a if type(a) is Tensor else as_array(a)
+    rank = x.ndim
     if axis is None or not rank:
         result = primitive(ravel(x), axis=0, **params)
         return result if axis is None else reshape(result, ())
-    return primitive(x, axis=normalize_axis(axis, rank, name), **params)
+    is_last = type(axis) is int and axis == -1  # the default takes a short way
+    axis = rank - 1 if is_last else normalize_axis(axis, rank, name)
+    return primitive(x, axis=axis, **params)
 
 
 KINDS = ("quicksort", "heapsort", "mergesort", "stable")
@@ -69,7 +72,8 @@ def sort(
     >>> sort([3, 1, 2]).tolist(), sort([3, 1, 2], descending=True).tolist()
     ([1, 2, 3], [3, 2, 1])
     """
-    _check_options(kind, order, stable)
+    if kind is not None or order is not None:
+        _check_options(kind, order, stable)
     return _in_order(sort_p, a, axis, "sort", descending=bool(descending))
 
 

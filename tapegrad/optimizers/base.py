@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tapegrad.autodiff.gradient_tape import GradientTape
+from tapegrad.core.absent_attributes import add_absent
 from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.call_site import warn_outside
 from tapegrad.core.commit import (
@@ -514,6 +515,16 @@ class Optimizer(Observed):
         with updating:
             places = [*variables, *averages]
             store(places, [place.array for place in (*averages, *variables)])
+
+
+add_absent(
+    Optimizer,
+    {
+        "step": "Use optimizer.apply_gradients(zip(gradients, variables)), or "
+        "optimizer.minimize(loss_function, variables).",
+        "zero_grad": "A tape returns new gradients, which are not added to older ones.",
+    },
+)
 
 
 def _scalars_on(scalars: Scalars, device: str) -> Scalars:

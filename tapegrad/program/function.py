@@ -511,6 +511,7 @@ class Function(Explained):
         return with_history(record)
 
     def _recorded_call(self, leaves: list[Any], args: Args, kwargs: Kwargs) -> RecordedCall:
+        self._parameters.check(self._name, args, kwargs)
         call = functools.partial(RecordedCall, self.python_function, leaves, args, kwargs)
         return cast(RecordedCall, self._converted(call))
 

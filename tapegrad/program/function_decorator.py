@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+from difflib import get_close_matches
 from typing import Any
 
 from tapegrad.errors import ArgumentTypeError
@@ -49,6 +51,14 @@ def function(
     9.0
     """
     check_budget(memory_budget)
+    for name in experimental:
+        if not name.startswith("experimental_"):
+            known = [*inspect.signature(function).parameters][1:-1]
+            close = [f"Did you mean {one!r}? " for one in get_close_matches(name, known, 1)]
+            raise ArgumentTypeError(
+                f"function() has no option {name!r}. {''.join(close)}Its options are "
+                f"{', '.join(known)}."
+            )
     if func is None:
         return functools.partial(
             function,

@@ -13,7 +13,8 @@ from tapegrad.program.program import Program
 def _blocks(device: str) -> Iterator[Held]:
     """Yield the values that are live at the peak of programs that keep memory between calls."""
     for program in [x for x in gc.get_objects() if issubclass(type(x), Program)]:
-        if not _kept_bytes(program):
+        is_built = hasattr(program, "_replay")  # others are being compiled in the background
+        if not is_built or not _kept_bytes(program):
             continue
         sites = {v.number: call.site for call in program.graph.calls for v in call.results}
         plan = program.memory()

@@ -9,10 +9,10 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from tapegrad.core.backend.capabilities import (
-    NO_CAPABILITIES,
+from tapegrad.core.backend.capabilities import NO_CAPABILITIES, Capabilities
+from tapegrad.core.backend.native_sequences import LoopWriter
+from tapegrad.core.backend.optional_parts import (
     CallsInC,
-    Capabilities,
     DefersWrites,
     GraphRun,
     InPlaceKernels,
@@ -20,7 +20,6 @@ from tapegrad.core.backend.capabilities import (
     ShapeSpecializer,
     SpecializableCall,
 )
-from tapegrad.core.backend.native_sequences import LoopWriter
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.backend.registry import capabilities_of, find_backend
 from tapegrad.core.background import checkpoint, is_background

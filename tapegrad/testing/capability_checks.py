@@ -13,10 +13,10 @@ import numpy as np
 
 # Lets formulas use the functions of the Array API.
 import tapegrad.core.trace.expression_namespace  # noqa: F401
-from tapegrad.core.backend.capabilities import (
+from tapegrad.core.backend.capabilities import Capabilities
+from tapegrad.core.backend.optional_parts import (
     BatchedCasts,
     BatchTransfers,
-    Capabilities,
     FusedPullbacks,
     GroupedUpdates,
     InPlaceKernels,

@@ -14,6 +14,7 @@ import pytest
 import tapegrad as tf
 from tapegrad.core.memory_trace import note_array, site_of
 from tapegrad.core.primitive.primitive import PRIMITIVES, Primitive
+from tapegrad.program.program import Program
 
 SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
 MIB = 2**20
@@ -184,3 +185,11 @@ def test_the_error_when_memory_runs_out_names_the_lines() -> None:
     assert place_of("large") in message
     assert "tapegrad.recompute_grad" in message
     assert large.shape == (2000, 2000)
+
+
+def test_a_program_that_is_still_being_compiled_is_left_out() -> None:
+    assert float(tf.function(lambda x: x + 1.0)(tf.constant(1.0))) == 2.0  # loads the module
+    unfinished = object.__new__(Program)  # as another thread has it meanwhile
+
+    assert tf.debug.memory().total >= 0
+    assert not hasattr(unfinished, "order")

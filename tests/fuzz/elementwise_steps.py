@@ -58,7 +58,7 @@ BINARY = {
     "minimum": tf.minimum,
     "squared_difference": tf.math.squared_difference,
     "divide": lambda x, y: x / (tf.square(y) + 0.7),
-    "where": lambda x, y: tf.where(x > y, x, 0.5 * y),
+    "where": lambda x, y: tf.where(x > y, x, 0.5 * (x + y)),  # continuous: rounding may decide
     "where not": lambda x, y: tf.where(tf.logical_or(x < 0.1, y < 0.2), x * y, y - x),
     "atan2": lambda x, y: tf.atan2(x, 1.1 + y * y),
     "power": lambda x, y: tf.pow(tf.abs(x) + 0.5, tf.tanh(y)),

@@ -10,7 +10,7 @@ import pytest
 
 import tapegrad as tf
 import tapegrad.numpy as tnp
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.graph import Graph
 from tapegrad.program.passes.components import LEAST, with_components
 from tests import capabilities

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tf
-from tapegrad.core.backend.capabilities import CompilesAtLaunch, LoopCall
+from tapegrad.core.backend.optional_parts import CompilesAtLaunch, LoopCall
 from tests import capabilities
 from tests.program.reference_loops import Reference
 

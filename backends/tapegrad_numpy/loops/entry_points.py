@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapegrad.core.backend.capabilities import SpecializableCall
 from tapegrad.core.backend.native_sequences import LoopWriter
+from tapegrad.core.backend.optional_parts import SpecializableCall
 from tapegrad_numpy.kernels.convolution import KERNELS as CONVOLUTIONS
 from tapegrad_numpy.kernels.fourier import PLAIN as TRANSFORMS
 from tapegrad_numpy.kernels.indexing import KERNELS as INDEXING

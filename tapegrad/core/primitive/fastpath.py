@@ -31,16 +31,19 @@ from tapegrad.core.values.variable import Variable
 Function = Callable[..., Any]
 
 _REAL_NUMBERS = frozenset({float, int, bool})
+_UNKNOWN = object()
+_FOLLOWED = ((True, False), (False, True), (True, True))
 _new = object.__new__
 
 
 def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Function:
     """Return the function of one tensor that applies `primitive` with fixed params."""
     kernels = _kernels_with(primitive, params)
-    save = saver(primitive, (True,))
+    save: Any = _UNKNOWN
     specs_of = None if primitive.broadcasts else dtype_specs
 
     def call(x: Any, name: str | None = None) -> Any:
+        nonlocal save
         if type(x) is not Tensor:
             x = x.shared_value() if type(x) is Variable else x
             if type(x) is not Tensor:
@@ -63,6 +66,8 @@ def one_operand(primitive: Primitive, params: dict[str, Any] = NO_PARAMS) -> Fun
             return tensor
         stack = active_stack()
         tokens = source.tokens
+        if save is _UNKNOWN:
+            save = saver(primitive, (True,))
         if tokens is stack.tokens and save is not None and not stack.listeners:
             node: Node = _new(Node)
             node.order = next_order()
@@ -95,9 +100,7 @@ def two_operands(
     broadcasts = primitive.broadcasts
     numbers = _REAL_NUMBERS if broadcasts else frozenset()
     specs_of = broadcast_specs if broadcasts else dtype_specs
-    save1 = saver(primitive, (True, False))
-    save2 = saver(primitive, (False, True))
-    save12 = saver(primitive, (True, True))
+    savers: list[Any] = []
 
     def with_number_first(x: Any, y: Tensor) -> Any:
         b = y.array
@@ -152,7 +155,9 @@ def two_operands(
             return tensor
         stack = active_stack()
         tokens = stack.tokens
-        save = save1 if node2 is None else save2 if node1 is None else save12
+        if not savers:
+            savers.extend([saver(primitive, followed) for followed in _FOLLOWED])
+        save = savers[0 if node2 is None else 1 if node1 is None else 2]
         if (
             save is not None
             and (node1 is None or node1.tokens is tokens)

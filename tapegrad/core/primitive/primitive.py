@@ -303,7 +303,8 @@ class Primitive:
         if kernel is None:
             raise MissingRuleError(
                 f"The backend with namespace {getattr(xp, '__name__', xp)} has no kernel for "
-                f"{self.name!r}: add one to its `kernels` table."
+                f"{self.name!r}: declare the primitive with forward=lambda xp, x: ..., or add a "
+                "kernel to the backend's `kernels` table."
             )
         return kernel  # type: ignore[no-any-return]
 

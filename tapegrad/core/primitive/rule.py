@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tapegrad.core.recorder import Node, Operation, active_stack, make_node
 from tapegrad.core.values.tensor import Tensor, wrap
+from tapegrad.errors import ArgumentTypeError
 
 _NAME = re.compile(r"(x|y)(\d*)(_shape)?")
 _NUMBERS = (float, int)
@@ -61,6 +62,11 @@ class Rule:
     __slots__ = ("_keeps_zero", "function", "pick", "reads", "wants")
 
     def __init__(self, function: Any) -> None:
+        if not hasattr(function, "__code__"):
+            raise ArgumentTypeError(
+                "A rule is a Python function whose parameter names say what it reads, such as "
+                f"lambda t, y: t * y. Got {type(function).__name__}: {function!r:.80}."
+            )
         code = function.__code__  # inspect.signature would take most of the import time
         positional = code.co_varnames[1 : code.co_argcount]
         self.function = function

@@ -201,6 +201,9 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return stored if stored.isnative else stored.newbyteorder("=")
 
 
+_OF_SIZES = " A shape is one argument: zeros([2, 3])."
+
+
 def stored_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of bytes from outside, whose byte order may be another one."""
     if type(dtype) is DType:
@@ -217,6 +220,7 @@ def stored_dtype(dtype: Any) -> np.dtype[Any]:
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(
             f"{described(dtype)} is not a data type. Use one like 'float32' or tapegrad.float32."
+            f"{_OF_SIZES if type(dtype) is int else ''}"
         ) from error
     refuse_unsupported(stored)
     return stored

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tapegrad.core.absent_attributes import add_absent
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
 from tapegrad.core.exits import AS_ARRAY, CUDA_INTERFACE, CUPY, DLPACK, note_exit
@@ -116,6 +117,21 @@ class HasArray(HasOperators):
             return html.preformatted(repr(self))
         title = f"{type(self).__name__} of shape {self.shape}, {self.dtype}, on {self.device}"
         return html.array_page(title, host.fetch(self.array, None, "repr()"))
+
+
+add_absent(
+    HasArray,
+    {
+        "backward grad": "Compute inside `with tapegrad.GradientTape() as tape:`, then call "
+        "tape.gradient(loss, variables).",
+        "detach": "Use tapegrad.stop_gradient.",
+        "requires_grad requires_grad_": "A tape follows variables, and tensors after tape.watch.",
+        "cuda": 'Use x.to("gpu"), or make it inside `with tapegrad.device("gpu"):`.',
+        "unsqueeze": "Use tapegrad.expand_dims.",
+        "permute": "Use tapegrad.transpose.",
+        "block_until_ready": "Reading the value waits for it: x.numpy().",
+    },
+)
 
 
 class Tensor(HasArray):
@@ -288,20 +304,36 @@ class Tensor(HasArray):
         return int(shape[0])
 
     def __bool__(self) -> bool:
-        return bool(host.fetch(self.array, None, "bool()"))  # a branch has no derivative
+        value = host.fetch(self.array, None, "bool()")  # a branch has no derivative
+        if value.size > 1:
+            raise ArgumentError(
+                "The truth value of an array with more than one element is ambiguous. Got a tensor "
+                f"of {self.dtype} and shape {self.shape}; use x.any() or x.all(), and &, | and ~ "
+                "instead of `and`, `or` and `not`."
+            )
+        return bool(value)
 
     def __int__(self) -> int:
-        return int(host.fetch(self.array, self.node, "int()").item())
+        return int(self._only_number("int()"))
 
     def __trunc__(self) -> int:
-        whole: int = math.trunc(host.fetch(self.array, self.node, "math.trunc()").item())
+        whole: int = math.trunc(self._only_number("math.trunc()"))
         return whole
 
     def __float__(self) -> float:
-        return float(host.fetch(self.array, self.node, "float()").item())
+        return float(self._only_number("float()"))
 
     def __complex__(self) -> complex:
-        return complex(host.fetch(self.array, self.node, "complex()").item())
+        return complex(self._only_number("complex()"))
+
+    def _only_number(self, how: str) -> Any:
+        value = host.fetch(self.array, self.node, how)
+        if value.size != 1:
+            raise ArgumentError(
+                f"{how} needs a tensor with only one element. Got one of {self.dtype} and shape "
+                f"{self.shape}; functions of tapegrad, such as tapegrad.sqrt, take all elements."
+            )
+        return value.item()
 
     def __hash__(self) -> int:  # type: ignore[override]  # variables have none
         """Return the hash of one integer, so that np.argmax(x) can be a key of a dictionary."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy as copying
 import os
 import sys
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tapegrad.core.absent_attributes import missing_attribute
 from tapegrad.core.argument_checks import check_flag
 from tapegrad.core.backend.protocol import Array
 from tapegrad.core.backend.registry import backend_of
@@ -79,12 +79,13 @@ class Variable(HasArray):
     trainable: bool = observed_slot("_trainable")
     constraint: Callable[[Tensor], Any] | None = observed_slot("_constraint")
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         value = args[0] if args else options.get("initial_value")
         if not isinstance(value, _NUMERIC) and is_text(value):
             names = [*args[2:3], options.get("name"), "Variable"]
             label = next(name for name in names if name)
-            return StringVariable(value, Variable(0), f"{label}:0")
+            text: Any = StringVariable(value, Variable(0), f"{label}:0")
+            return text  # type: ignore[no-any-return]  # the exception
         return _new(cls)
 
     def __init__(
@@ -139,8 +140,7 @@ class Variable(HasArray):
                     if self.number in withheld:  # this thread runs the program
                         return withheld[self.number]
                     return _array.__get__(self)
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+            raise missing_attribute(self, name)
 
     @property
     def path(self) -> str:
@@ -401,7 +401,9 @@ class Variable(HasArray):
 
     def _state(self) -> tuple[Any, ...]:
         value = host.fetch(self.array, None, "pickle")
-        constraint = copying.copy(self.constraint)
+        import copy  # slow to import
+
+        constraint = copy.copy(self.constraint)
         return value, self.trainable, self.name, self.device, constraint
 
 

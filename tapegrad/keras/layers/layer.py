@@ -153,7 +153,7 @@ class Layer(Configured, Module, Holder, HasBuildConfig, Members):
         if any(n is None for n in sizes):
             raise ShapeError(
                 f"A weight of layer {self.name!r} would have shape {sizes}, but weights need known "
-                "sizes. Give these sizes of the input to Input, or reshape before the layer."
+                "sizes. Give them to Input or reshape; a dataset of single examples needs batch()."
             )
         limits = active_limits()
         if limits is not None:

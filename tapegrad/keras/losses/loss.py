@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from tapegrad.core.argument_checks import described
 from tapegrad.core.primitive.operand import as_operand
+from tapegrad.errors import ArgumentTypeError
 from tapegrad.keras import dtype_policies
 from tapegrad.keras.configured import Configured
 from tapegrad.keras.losses.weighting import (
@@ -65,7 +67,12 @@ class Loss(Configured, ABC):
         """Return the reduced loss; masked samples are ignored."""
         predicted = as_dtype_of(y_pred, self._dtype)
         true = as_dtype_of(y_true, self._dtype) if self._casts_labels else as_operand(y_true)
-        values = as_dtype_of(self.call(true, predicted), self._dtype)
+        found = self.call(true, predicted)
+        if found is None or isinstance(found, str):
+            raise ArgumentTypeError(
+                f"Loss {self.name!r} must return the loss of each sample. Got {described(found)}."
+            )
+        values = as_dtype_of(found, self._dtype)
         if self._mask_of is not None:
             own = self._mask_of(true, values)
             mask = own if mask is None else logical_and(own, cast(mask, "bool"))

@@ -92,11 +92,14 @@ class CompiledLoss:
         try:
             value = rule(true, pred, weight, **more)
         except ShapeError as error:
+            reason = str(error)
+            if " cannot take " in reason:  # a primitive's error: the shapes are named already
+                reason = reason.rpartition(": ")[2]
             given = "" if weight is None else f", weights of shape {_shape(weight)}"
             raise ShapeError(
                 f"Loss {rule.name!r} of output {self._names[place]!r} got targets of shape "
                 f"{_shape(true)} and outputs of shape {_shape(pred)}{given}, which do not match: "
-                f"{error}"
+                f"{reason}"
             ) from error
         tracker = self._trackers.get(self._names[place])
         if tracker is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tapegrad.autodiff.batching import is_batched
 from tapegrad.core import html
@@ -49,10 +49,11 @@ class Model(OlderMethods, Trainer, WeightFiles):
     functional: ClassVar[type[Model] | None] = None
     """The class of models that are defined by inputs and outputs."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        kind: Any = cls
         if cls is Model and _are_ends(args, kwargs) and Model.functional is not None:
-            return super().__new__(Model.functional, *args, **kwargs)
-        return super().__new__(cls, *args, **kwargs)
+            kind = Model.functional
+        return super().__new__(kind, *args, **kwargs)  # type: ignore[no-any-return]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if _are_ends(args, kwargs):

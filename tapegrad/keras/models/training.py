@@ -127,7 +127,8 @@ class Trainer(Steps):
                 _check_began(epoch, initial_epoch)
                 break
             if steps_per_epoch is not None and count < steps_per_epoch:
-                source, self.stop_training = None, self.stop_training or _is_once(data)
+                source = None
+                self.stop_training = self.stop_training or _has_ended(data, count, epoch)
             results = fetched(logs)
             if validation_data is not None and is_due(validation_freq, epoch):
                 results.update(self._validate(hooks, *checked))
@@ -345,6 +346,16 @@ def _returned(results: Logs, as_dict: bool) -> Any:
 
 def _is_once(data: Any) -> bool:
     return bool(getattr(data, "is_once", False))
+
+
+def _has_ended(data: Any, count: int, epoch: int) -> bool:
+    """Whether the data can be read only once; warn that the epoch has fewer steps."""
+    if _is_once(data):
+        warn_outside(
+            f"The generator ended after {count} steps of epoch {epoch + 1}, so training stops. "
+            "Pass a smaller steps_per_epoch, or a generator that does not end.",
+        )
+    return _is_once(data)
 
 
 def _check_began(epoch: int, first: int) -> None:

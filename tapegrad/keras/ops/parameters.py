@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapegrad import numpy as np
@@ -119,15 +119,27 @@ def unique(
     >>> unique([3, 1, 3], size=3).tolist()
     [1, 3, 0]
     """
-    values = as_operand(x)
     wanted = {"index": return_index, "inverse": return_inverse, "counts": return_counts}
     options = {f"return_{name}": flag for name, flag in wanted.items()}
-    found = np.unique(values, axis=axis, sorted=sorted, **options)
+    found = np.unique(as_operand(x), axis=axis, sorted=sorted, **options)
+    return with_size(found, wanted, axis, size, fill_value)
+
+
+def with_size(
+    found: Any, wanted: Mapping[str, bool], axis: int | None, size: int | None, fill_value: Any
+) -> Any:
+    """Return the results of `np.unique`, cut or filled up to `size`.
+
+    `wanted` says which of "index", "inverse" and "counts" follow the values.
+
+    >>> with_size(as_operand([1, 3]), {}, None, 3, 7).tolist()
+    [1, 3, 7]
+    """
     extras = [name for name, flag in wanted.items() if flag]
     if size is None:
         return found
-    along = 0 if axis is None else axis % len(values.shape)
     first, *others = found if extras else (found,)
+    along = 0 if axis is None else axis % len(first.shape)
     cut = _with_length(first, size, along, 0 if fill_value is None else fill_value)
     others = [
         part if name == "inverse" else _with_length(part, size, 0, int(name == "index"))

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from tapegrad.core.files.atomic import StrPath, replacing
 from tapegrad.core.values.variable import Variable
-from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError
+from tapegrad.errors import ArgumentError, ArgumentTypeError, FileFormatError, NotFoundError
 from tapegrad.keras.saving.restoration import RANDOM, Restoration, damaged
 from tapegrad.keras.saving.slots import labels_of, slots_of
 from tapegrad.keras.saving.tensor_file import TensorFile, write_tensors
@@ -152,7 +152,7 @@ class Checkpoint:
         If shapes or dtypes differ, nothing is changed. Names may be missing on either side: check
         the returned status.
         """
-        restoration = Restoration(file_of(save_path), _state_in)
+        restoration = Restoration(_file_to_read(save_path), _state_in)
         restoration.run(vars(self))
         return _status(save_path, restoration)
 
@@ -183,7 +183,7 @@ class Checkpoint:
         """
         if save_path is None:
             return CheckpointStatus(None, [], [])
-        restoration = Restoration(file_of(save_path), _state_in)
+        restoration = Restoration(_file_to_read(save_path), _state_in)
         restoration.run(vars(self))
         if self in _restorations:
             _restorations[self].stop_waiting()
@@ -261,6 +261,16 @@ def file_of(path: StrPath) -> str:
     """Return the name of the file of a checkpoint."""
     name = os.fspath(path)
     return name if name.endswith(_SUFFIX) else name + _SUFFIX
+
+
+def _file_to_read(path: StrPath) -> str:
+    file = file_of(path)
+    if not os.path.exists(file):
+        raise NotFoundError(
+            f"There is no checkpoint {os.fspath(path)!r}: it would be the file {file!r}. "
+            "tapegrad.train.latest_checkpoint(folder) returns the last checkpoint of a folder."
+        )
+    return file
 
 
 def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = None) -> str | None:

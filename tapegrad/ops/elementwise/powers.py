@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 from typing import Any
 
@@ -108,6 +107,8 @@ def _log_of_base(x: Any, y: Any) -> Any:
     """
     if type(x) in (int, float, bool):
         if is_complex(y):
+            import cmath  # slow to import
+
             return cmath.log(x) if x else 0.0
         return math.log(x) if x > 0 else 0.0
     return log_or_zero(cast(x, y.dtype) if is_complex(y) and not is_complex(x) else x)

@@ -125,10 +125,12 @@ def _normalize_slice(part: slice, length: int) -> slice:
         return part
     try:
         start, stop, step = computed(bounds, part.start, part.stop, part.step, length)
-    except TypeError as error:
+    except TypeError:
         raise ArgumentTypeError(
-            f"The bounds and step of a slice must be integers: {error}."
-        ) from error
+            "The bounds and step of a slice must be integers. "
+            f"Got {':'.join('' if x is None else repr(x) for x in (part.start, part.stop))}"
+            f"{'' if part.step is None else f':{part.step!r}'}."
+        ) from None
     except ValueError as error:
         raise ArgumentError("The step of a slice cannot be 0.") from error
     if step > 0:
@@ -154,6 +156,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
 
 def as_item(item: Any) -> Any:
     """Return None, Ellipsis, slices and ints unchanged, all else as an array or operand."""
+    found = item
     if item is None or item is Ellipsis or type(item) is slice:
         return item
     number = _as_int(item)
@@ -177,7 +180,7 @@ def as_item(item: Any) -> Any:
             item if item.size else item.astype(np.int64 if item.dtype.kind == "f" else item.dtype)
         )
     if item.dtype.kind not in "iub":
-        raise _wrong_kind(item.dtype)
+        raise _wrong_kind(item.dtype if item.shape or found is item else repr(found))
     return item
 
 

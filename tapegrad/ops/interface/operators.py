@@ -99,12 +99,21 @@ VARIABLE_ITEMS = {
 def _protocol() -> Any:
     from tapegrad.ops.interface import numpy_protocol  # few programs call NumPy on tensors
 
+    _functions_of_ufuncs.update(numpy_protocol.UFUNCS)
     return numpy_protocol
+
+
+_functions_of_ufuncs: dict[Any, Callable[..., Any]] = {}
+"""The functions for ufuncs, from the first call on: to look one up there takes longer."""
 
 
 def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """Answer NumPy ufuncs such as `np.sin(tensor)` and `ndarray * tensor`, and record them."""
     try:
+        if method == "__call__" and not options and len(inputs) == 1:
+            function = _functions_of_ufuncs.get(ufunc)
+            if function is not None:
+                return function(inputs[0])
         return _protocol().call_ufunc(ufunc, method, inputs, options)
     except ArgumentTypeError:
         types = [type(value) for value in (*inputs, *options.get("out", ()))]

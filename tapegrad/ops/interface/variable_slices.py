@@ -22,7 +22,7 @@ from tapegrad.ops.elementwise import arithmetic
 from tapegrad.ops.indexing import scatter
 from tapegrad.ops.indexing.functions import getitem, index_update
 from tapegrad.ops.indexing.gather import gather, gather_nd
-from tapegrad.ops.indexing.write_hook import write_number
+from tapegrad.ops.indexing.write_hook import with_number
 from tapegrad.ops.shape.functions import expand_dims
 
 
@@ -84,11 +84,13 @@ def _on_state(
 
 
 def _replace(variable: Variable, index: Any, value: Any, method: str, read_value: bool) -> Any:
-    with updating, using_stack(EMPTY):
-        changed = wrap(variable.array)
-        if not write_number(changed, index, value):  # copies the array, as the variable holds it
-            changed = index_update(changed, index, _detached(value, variable, method))
-        variable.array = changed.array
+    with updating:
+        array = with_number(variable.array, index, value)
+        if array is None:
+            with using_stack(EMPTY):
+                new = _detached(value, variable, method)
+                array = index_update(wrap(variable.array), index, new).array
+        variable.array = array
     return variable._after_assign(read_value)
 
 

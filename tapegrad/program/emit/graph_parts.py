@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from tapegrad.core.backend.capabilities import GraphRun
+from tapegrad.core.backend.optional_parts import GraphRun
 from tapegrad.program.emit.lowering import Run, position_at, to_python
 from tapegrad.program.graph.dependence import in_order
 from tapegrad.program.graph.graph import Call, Graph, Value

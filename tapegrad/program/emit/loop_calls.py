@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import CompilesAtLaunch, LoopCall
+from tapegrad.core.backend.optional_parts import CompilesAtLaunch, LoopCall
 from tapegrad.core.backend.registry import capabilities_of
 from tapegrad.program.emit.lowering import CompiledLoop, Step
 from tapegrad.program.emit.views import Views

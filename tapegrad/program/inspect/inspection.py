@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from tapegrad.core.backend.capabilities import GraphRun
+from tapegrad.core.backend.optional_parts import GraphRun
 from tapegrad.core.backend.protocol import Backend
 from tapegrad.core.values.variable import Variable
 from tapegrad.program.emit.graph_parts import PartitionedRun

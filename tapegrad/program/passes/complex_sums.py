@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph
 from tapegrad.program.passes.new_calls import NewCalls

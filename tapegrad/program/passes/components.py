@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import replace
 from math import prod
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.formulas import COMBINING, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.passes.assembling import Assembling, without

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.core.trace.expression import kind_of_dtype
 from tapegrad.program.graph.formulas import is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Value

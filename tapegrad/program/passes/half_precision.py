@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.formulas import COMBINING, is_combining, weight_of
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.passes.assembling import Assembling, without

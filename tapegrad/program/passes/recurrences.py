@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.graph import Call, Graph, InnerProgram, Value
 from tapegrad.program.graph.iteration_spaces import is_view
 from tapegrad.program.graph.recurrences import (

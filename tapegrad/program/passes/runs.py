@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.ops.indexing.runs import Run, length_of, runs_of
 from tapegrad.program.graph.dependence import unused_numbers

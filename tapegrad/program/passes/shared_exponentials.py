@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Value, without_dead_calls
 from tapegrad.program.passes.definitions import DTYPES, has_rows

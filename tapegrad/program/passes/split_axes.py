@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from operator import mul
 from typing import Any
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.core.primitive.primitive import PRIMITIVES
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.formulas import is_combining, weight_of

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from tapegrad.core.backend.capabilities import LoopCompiler
+from tapegrad.core.backend.optional_parts import LoopCompiler
 from tapegrad.program.graph.dependence import unused_numbers
 from tapegrad.program.graph.graph import Call, Graph, Shape, Value
 from tapegrad.program.passes.new_calls import NewCalls

@@ -69,6 +69,24 @@ class Parameters:
             args if any(one is inspect.Parameter.empty for one in defaults) else (*args, *defaults)
         )
 
+    def check(self, name: str, args: Args, kwargs: Kwargs) -> None:
+        """Raise if the function `name` does not take these arguments.
+
+        >>> Parameters(lambda a, b: a).check("f", (1,), {})
+        Traceback (most recent call last):
+        tapegrad.errors.ArgumentTypeError: f(a, b): missing a required argument: 'b'.
+        """
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            known = self._signature.parameters
+            unknown = [one for one in kwargs if one not in known]
+            words = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+            parameters = str(self._signature.replace(return_annotation=inspect.Signature.empty))
+            raise ArgumentTypeError(f"{name}{parameters}: {words}.") from None
+
     def described(self, args: Args, kwargs: Kwargs) -> dict[str, str]:
         """Return a description of the arguments by parameter name: shapes and dtypes, or values."""
         named: dict[str, Any] = {f"argument {k}": arg for k, arg in enumerate(args)} | kwargs

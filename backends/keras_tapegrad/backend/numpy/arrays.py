@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.backend_utils import canonicalize_axis, vectorize_impl
+from keras.src.backend.common.backend_utils import vectorize_impl
 from keras.src.backend.config import floatx
 
 import tapegrad as tg
@@ -19,6 +19,7 @@ from keras_tapegrad.backend.tensors import (
     convert_to_tensor,
     dtype_of,
 )
+from tapegrad.keras.ops.parameters import with_size
 
 Function = Callable[..., Any]
 
@@ -426,36 +427,12 @@ def unique(
 ) -> Any:
     """Return the unique entries, cut or filled up to `size`."""
     x = convert_to_tensor(x)
-    wanted = [return_index, return_inverse, return_counts]
-    found = np.unique(
-        x,
-        return_index=return_index,
-        return_inverse=return_inverse,
-        return_counts=return_counts,
-        axis=axis,
-        equal_nan=False,
-    )
-    values, *others = found if any(wanted) else (found,)
-    kinds = [kind for kind, want in zip(("index", "inverse", "counts"), wanted) if want]
-    others = [tg.cast(part, "int32") for part in others]
-    if size is not None:
-        along = 0 if axis is None else canonicalize_axis(axis, x.ndim)
-        values = _sized(values, size, along, 0 if fill_value is None else fill_value)
-        others = [
-            part if kind == "inverse" else _sized(part, size, 0, int(kind == "index"))
-            for kind, part in zip(kinds, others)
-        ]
-    return (values, *others) if others else values
-
-
-def _sized(x: Any, size: int, axis: int, fill: Any) -> Any:
-    before = (slice(None),) * axis
-    x = x[(*before, slice(0, size))]
-    missing = size - x.shape[axis]
-    if missing <= 0:
-        return x
-    widths = [(0, missing if place == axis else 0) for place in range(x.ndim)]
-    return np.pad(x, widths, constant_values=fill)
+    wanted = {"index": return_index, "inverse": return_inverse, "counts": return_counts}
+    options = {f"return_{name}": flag for name, flag in wanted.items()}
+    found = np.unique(x, axis=axis, equal_nan=False, **options)
+    if any(wanted.values()):
+        found = (found[0], *[tg.cast(part, "int32") for part in found[1:]])
+    return with_size(found, wanted, axis, size, fill_value)
 
 
 def diff(a: Any, n: int = 1, axis: int = -1) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import cupy
 
-from tapegrad.core.backend.capabilities import LoopCall
+from tapegrad.core.backend.optional_parts import LoopCall
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops, Loop
 from tapegrad_cupy.kernels.elementwise.source import preamble

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tapegrad.core.backend.capabilities import LoopCall
+from tapegrad.core.backend.optional_parts import LoopCall
 from tapegrad.core.background import outside_python, with_checkpoints
 from tapegrad.core.trace.expression import UntraceableError
 from tapegrad.core.trace.loop import JoinedLoops, Loop, LoopOutput
