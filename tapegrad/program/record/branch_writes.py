@@ -8,25 +8,21 @@ that the condition selects, and so do the other views of its elements.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from tapegrad.core.values.shared import copy_of
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.indexing.views import write
 
-if TYPE_CHECKING:
-    from tapegrad.program.record.recording import Recording
-
 
 class BranchWrites:
     """The tensors that a branch writes, with their values before it and at its end."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._start = recording.count
+    def __init__(self, start: int) -> None:
+        self._start = start
+        """The number of the last value that the recording had made before the branch."""
         self._before: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.after: dict[int, tuple[Any, Any]] = {}
         """The tensors that are not views, with their values at the end of the branch, by id."""
@@ -51,18 +47,6 @@ class BranchWrites:
             if not hasattr(tensor, "view_of"):
                 self.after[key] = (tensor, _value_of(tensor))
             _set_value(tensor, before)
-
-
-@contextmanager
-def taking_writes_back(recording: Recording) -> Iterator[BranchWrites]:
-    """Take back what the block writes to tensors from outside of it."""
-    around, own = recording.branch_writes, BranchWrites(recording)
-    recording.branch_writes = own
-    try:
-        yield own
-    finally:
-        recording.branch_writes = around
-        own.take_back()
 
 
 def select_writes(condition: Any, first: BranchWrites, second: BranchWrites) -> None:

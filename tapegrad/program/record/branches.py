@@ -22,7 +22,7 @@ from tapegrad.ops.control.condition_hook import Branch, register_choice
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.shape.functions import reshape
-from tapegrad.program.record.branch_writes import select_writes, taking_writes_back
+from tapegrad.program.record.branch_writes import BranchWrites, select_writes
 from tapegrad.program.record.decisions import DecisionError
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 
@@ -101,6 +101,18 @@ def _run(
             assigned[variable.number] = (variable, after)
         variable.array = before
     return result, assigned
+
+
+@contextmanager
+def taking_writes_back(recording: Recording) -> Iterator[BranchWrites]:
+    """Take back what the block writes to tensors from outside of it."""
+    around, own = recording.branch_writes, BranchWrites(recording.count)
+    recording.branch_writes = own
+    try:
+        yield own
+    finally:
+        recording.branch_writes = around
+        own.take_back()
 
 
 @contextmanager
