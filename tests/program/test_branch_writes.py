@@ -109,9 +109,18 @@ def in_rounds_of_a_loop(x):
     return y
 
 
+def after_the_condition(x):
+    is_positive = x[0] > 0
+    y = x * 1.0
+    if is_positive:
+        y[0] = 4.0
+        y[1] = 5.0
+    return y
+
+
 FUNCTIONS = [
-    one_branch, two_branches, nested, through_views, views_that_branches_make, in_lists_and_calls,
-    returned_early, rebound_in_one_branch, in_rounds_of_a_loop,
+    one_branch, after_the_condition, two_branches, nested, through_views, views_that_branches_make,
+    in_lists_and_calls, returned_early, rebound_in_one_branch, in_rounds_of_a_loop,
 ]  # fmt: skip
 
 
@@ -173,13 +182,15 @@ def test_constants_and_arguments():
     def f(x):
         made = tf.zeros([4], tf.float64)
         if x[1] > 0:
+            made[1] = 0.25
             made[1] = 0.5
             x[0] = 3.0
         else:
-            made[2] = 4.0
+            made[2] = 2.0
+            made[3] = 4.0
         return made
 
-    for point, made in zip(POINTS, ([0, 0.5, 0, 0], [0, 0.5, 0, 0], [0, 0, 4, 0]), strict=True):
+    for point, made in zip(POINTS, ([0, 0.5, 0, 0], [0, 0.5, 0, 0], [0, 0, 2, 4]), strict=True):
         x = tf.constant(point)
         np.testing.assert_array_equal(f(x).numpy(), made)
         first = 3.0 if point[1] > 0 else point[0]

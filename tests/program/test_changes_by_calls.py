@@ -96,6 +96,20 @@ def an_object_in_an_object(x):
     return box.inner.value
 
 
+def an_object_three_levels_deep(x):
+    box = Box(x)
+    box.inner = Box(x * 2.0)
+    box.inner.inner = box
+    boxes = [box]
+
+    def change(entries):
+        triple(entries[0].inner)
+
+    if x[0] > 0:
+        change(boxes)
+    return box.inner.value
+
+
 def a_queue(x):
     last = deque([x, x * 2.0], maxlen=2)
     if x[0] > 0:
@@ -113,7 +127,8 @@ def in_rounds(x):
 
 FUNCTIONS = [
     an_argument, a_keyword_argument, a_list_and_a_dictionary, an_object_of_a_local_function,
-    a_nonlocal_variable, an_object_in_a_list, an_object_in_an_object, a_queue, in_rounds,
+    a_nonlocal_variable, an_object_in_a_list, an_object_in_an_object,
+    an_object_three_levels_deep, a_queue, in_rounds,
 ]  # fmt: skip
 
 

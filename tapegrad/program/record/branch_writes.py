@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from tapegrad.core.values.shared import copy_of
 from tapegrad.core.values.tensor import Tensor, wrap
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.indexing.views import write
@@ -64,9 +63,7 @@ def select_writes(condition: Any, first: BranchWrites, second: BranchWrites) -> 
 def _value_of(tensor: Any) -> tuple[Any, ...]:
     if not isinstance(tensor, Tensor):  # an example inside vmap
         return tensor.tensor, tensor.level
-    array = tensor.array
-    is_constant = not hasattr(array, "recording")  # whose memory a write may change
-    return copy_of(array) if is_constant else array, tensor.node
+    return tensor.array, tensor.node
 
 
 def _set_value(tensor: Any, value: Iterable[Any]) -> None:
