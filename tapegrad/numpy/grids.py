@@ -13,7 +13,14 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.errors import ArgumentError
 from tapegrad.numpy.joining import concat
 from tapegrad.numpy.manipulation import ravel, reshape
-from tapegrad.numpy.values import as_array, dtype_of, is_array, with_dtype, with_numbers
+from tapegrad.numpy.values import (
+    as_array,
+    checked_array,
+    dtype_of,
+    is_array,
+    with_dtype,
+    with_numbers,
+)
 from tapegrad.ops.creation import as_constant
 from tapegrad.ops.indexing.slices_and_masks import nonzero
 from tapegrad.ops.shape.functions import moveaxis
@@ -34,8 +41,11 @@ class _Joiner:
             numbers = [int(part) for part in items.pop(0).split(",")]
             axis, ndmin, trans1d = (*numbers, *(ndmin, trans1d)[len(numbers) - 1 :])[:3]
         spans = [_span(item) if isinstance(item, slice) else item for item in items]
-        parts = [_with_axes(x, ndmin, trans1d) for x in with_numbers(spans)]
-        return concat(parts, axis=axis)
+        arrays = with_numbers(spans)
+        for span, x in zip(spans, arrays, strict=True):
+            if type(span) is int and dtype_of(x).kind in "iu":
+                checked_array(span, dtype_of(x))  # raises if the dtype cannot hold the number
+        return concat([_with_axes(x, ndmin, trans1d) for x in arrays], axis=axis)
 
 
 def _with_axes(x: Any, ndmin: int, trans1d: int) -> Any:

@@ -15,6 +15,7 @@ from tapegrad.errors import ArgumentError, DTypeError, IndexOutOfRangeError, Sha
 from tapegrad.numpy.values import (
     as_array,
     check_cast,
+    checked_array,
     deliver,
     dtype_of,
     is_array,
@@ -26,7 +27,7 @@ from tapegrad.numpy.values import (
 from tapegrad.ops.creation import as_constant, as_shape
 from tapegrad.ops.elementwise.selection import where as choose
 from tapegrad.ops.indexing import along_axis, slices_and_masks
-from tapegrad.ops.indexing.functions import getitem, index_update
+from tapegrad.ops.indexing.functions import check_range, getitem, index_update
 from tapegrad.ops.shape.functions import moveaxis, ravel, reshape
 
 
@@ -90,6 +91,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 def _cycled(v: Any, count: int, a: Any) -> Any:
     """Return `count` values to write into `a`, repeated as needed."""
+    check_range(v, a)
     flat = with_dtype(ravel(as_array(v, a)), dtype_of(a))
     return getitem(flat, np.arange(count) % max(flat.shape[0], 1))
 
@@ -139,7 +141,10 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     >>> x.tolist()
     [5.0, 5.0]
     """
-    source, wanted = as_array(src, dst), dtype_of(as_array(dst))
+    wanted = dtype_of(as_array(dst))
+    if type(src) is int and wanted.kind in "iu":  # a Python number adapts if it fits
+        src = checked_array(src, wanted)
+    source = as_array(src, dst)
     check_cast("copyto", dtype_of(source), wanted, casting)
     new = with_dtype(source, wanted)
     dst[...] = new if where is True else choose(as_array(where, dst), new, as_array(dst))

@@ -30,7 +30,7 @@ from tapegrad.numpy.at import Places
 from tapegrad.numpy.flat import FlatIterator, set_flat
 from tapegrad.numpy.values import as_array, beside, check_cast, dtype_of, refuse_order, with_dtype
 from tapegrad.ops.elementwise.arithmetic import conj as conjugated
-from tapegrad.ops.indexing.functions import getitem
+from tapegrad.ops.indexing.functions import check_range, getitem
 from tapegrad.ops.kinds import is_complex
 from tapegrad.ops.shape import functions as shape
 
@@ -93,6 +93,7 @@ def partition(
 
 def fill(self: Any, value: Any) -> None:
     """Fill the array with one value, in place."""
+    check_range(value, self)
     self[...] = with_dtype(as_array(value, self), self.dtype)
 
 

@@ -96,12 +96,17 @@ def as_host(value: Any, dtype: Any = None) -> np.ndarray:
             array = np.asarray(value)
         except (ValueError, TypeError, OverflowError):
             return to_host_array(value, dtype)  # type: ignore[no-any-return]
-        if dtype is not None and array.dtype.kind in "biufc":
+        if dtype is not None and (array.dtype.kind in "biufc" or _holds_large_numbers(array)):
             wanted = numpy_dtype(dtype)
             is_narrower = wanted.kind in "iu" or (array.dtype.kind == "c" and wanted.kind == "f")
             return checked_array(value, wanted) if is_narrower else array.astype(wanted)
         value = array
     return to_host_array(value, dtype)  # type: ignore[no-any-return]
+
+
+def _holds_large_numbers(array: np.ndarray) -> bool:
+    """Say if NumPy chose objects only because no integer dtype holds the Python numbers."""
+    return array.dtype.kind == "O" and all([type(item) in NUMBERS for item in array.flat])
 
 
 def checked_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:

@@ -219,12 +219,23 @@ def index_add(x: Any, index: Any, value: Any) -> Any:
     return arithmetic.add(x, added)
 
 
+def check_range(value: Any, x: Any) -> None:
+    """Raise if a Python integer, alone or in a list, is beyond the range of the dtype of `x`."""
+    kind = type(value)
+    if kind not in (int, list, tuple) or not x.dtype.is_integer:
+        return
+    if kind is not int:
+        for item in value:
+            check_range(item, x)
+        return
+    limits = np.iinfo(x.dtype.dtype)
+    if not limits.min <= value <= limits.max:
+        raise OutOfRangeError(f"Cannot write {value} into a tensor of {x.dtype}.")
+
+
 def _fit_value(value: Any, x: Any) -> Any:
     """Cast a value to the dtype of `x`, or raise if that would lose information."""
-    if type(value) is int and x.dtype.is_integer:
-        limits = np.iinfo(x.dtype.dtype)
-        if not limits.min <= value <= limits.max:
-            raise OutOfRangeError(f"Cannot write {value} into a tensor of {x.dtype}.")
+    check_range(value, x)
     value = like(value, x)
     if value.dtype == x.dtype:
         return value

@@ -6,6 +6,7 @@ from tapegrad.program.autograph.iteration import for_, iterable
 from tapegrad.program.autograph.loops import while_
 from tapegrad.program.autograph.state import (
     UNDEFINED,
+    BranchState,
     State,
     is_deleted,
     is_set_to_other,
@@ -14,6 +15,7 @@ from tapegrad.program.autograph.state import (
 
 __all__ = [
     "UNDEFINED",
+    "BranchState",
     "State",
     "and_",
     "assert_",

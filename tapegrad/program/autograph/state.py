@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from tapegrad.core.call_site import LIBRARIES
@@ -16,7 +17,10 @@ from tapegrad.program.autograph.source import NotConvertible
 from tapegrad.program.autograph.syntax import RETURN_VALUE
 from tapegrad.program.record.branches import selected
 
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = (list, dict, set, deque)
+
+_DEPTH, _MOST_ENTRIES = 2, 100
+"""How deep calls are expected to change structures, and the entries of one that are looked at."""
 
 
 class _Undefined:
@@ -70,6 +74,22 @@ def _entries(container: Any) -> list[int]:
     return sorted(map(id, container)) if isinstance(container, set) else [*map(id, container)]
 
 
+def _content(cell: CellType) -> Any:
+    """Return the value of a variable that functions share, `UNDEFINED` if it has none."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNDEFINED
+
+
+def _fill(cell: CellType, values: Sequence[Any]) -> None:
+    """Give a variable that functions share a value, or none."""
+    if values:
+        cell.cell_contents = values[0]
+    elif _content(cell) is not UNDEFINED:
+        del cell.cell_contents
+
+
 def _is_plain_object(value: Any) -> bool:
     """Whether a value is an object of a class of the user, which is no layer, model or module."""
     if isinstance(value, type | ModuleType | FunctionType) or not hasattr(value, "__dict__"):
@@ -115,6 +135,8 @@ class State:
 
     def _copy(self, container: Any) -> Any:
         """Copy a container, without attributes that are variables of the statement."""
+        if isinstance(container, CellType):
+            return [one for one in [_content(container)] if one is not UNDEFINED]
         if not isinstance(container, dict):
             return container.copy()
         return {key: one for key, one in container.items() if key not in self._attributes}
@@ -125,8 +147,13 @@ class State:
         for owner, copy in snapshot.contents:
             if _entries(self._copy(owner)) == _entries(copy):
                 continue
-            if isinstance(owner, list):
+            if isinstance(owner, CellType):
+                _fill(owner, copy)
+            elif isinstance(owner, list):
                 owner[:] = copy
+            elif isinstance(owner, deque):
+                owner.clear()
+                owner.extend(copy)
             elif isinstance(owner, set):
                 owner.clear()
                 owner.update(copy)
@@ -134,6 +161,28 @@ class State:
                 for key in {*owner} - {*copy} - self._attributes:
                     del owner[key]
                 owner.update(copy)
+
+
+class BranchState(State):
+    """Access to what a branch may change, also by the functions that it calls."""
+
+    def _parts_of(self, value: Any, depth: int = 0) -> list[Any]:
+        """Return the containers that a call may change through a value."""
+        found: list[Any]
+        if type(value) in _CONTAINERS:
+            found = [value]
+            inner = [*value.values()] if isinstance(value, dict) else [*value]
+        elif isinstance(value, FunctionType):
+            names = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+            found = [cell for name, cell in names if name not in self.names]
+            inner = [one for cell in found for one in self._copy(cell)]
+        elif _is_plain_object(value):
+            found, inner = [vars(value)], [*vars(value).values()]
+        else:
+            return []
+        if depth < _DEPTH and len(inner) <= _MOST_ENTRIES:
+            found += [part for one in inner for part in self._parts_of(one, depth + 1)]
+        return found
 
 
 def chosen_state(condition: Any, first: Snapshot, second: Snapshot, state: State) -> Snapshot:
@@ -153,8 +202,9 @@ def chosen_state(condition: Any, first: Snapshot, second: Snapshot, state: State
 def _chosen_entries(condition: Any, first: Any, second: Any) -> Any:
     """Return a container whose entries are those of one of two containers."""
     name = f"an entry of a {type(first).__name__}"
-    if isinstance(first, list) and len(first) == len(second):
-        return [chosen(condition, name, a, b) for a, b in zip(first, second, strict=True)]
+    if isinstance(first, list | deque) and len(first) == len(second):
+        pairs = zip(first, second, strict=True)
+        return type(first)(chosen(condition, name, a, b) for a, b in pairs)
     if isinstance(first, dict) and first.keys() == second.keys():
         return {key: chosen(condition, name, first[key], second[key]) for key in first}
     raise NotConvertible(f"the branches leave a {type(first).__name__} with different entries")

@@ -273,7 +273,9 @@ class _Parts:
         owners = {*self._names}
         attributes = assigned_attributes(nodes)
         self._attributes = [one for one in attributes if one.partition(".")[0] not in owners]
-        self._containers = changed_containers(nodes)
+        is_branch = isinstance(nodes[0], ast.If)
+        self._kind = "BranchState" if is_branch else "State"
+        self._containers = changed_containers(nodes, is_branch)
         self._globals = [name for name in self._names if name in shared]
         self._locals = [name for name in self._names if name not in shared]
         self._is_read = [
@@ -304,7 +306,7 @@ class _Parts:
         renewed: list[ast.expr] = [ast.Constant(name in self.renewed) for name in self._symbols]
         functions = [read(f"ag_{what}_{self._number}") for what in ("get", "set", "containers")]
         tuples = [ast.Tuple(entries, ast.Load()) for entries in (names, is_read, renewed)]
-        return operator_call("State", *functions, *tuples)
+        return operator_call(self._kind, *functions, *tuples)
 
     @property
     def _symbols(self) -> list[str]:

@@ -90,22 +90,30 @@ def assigned_attributes(nodes: Nodes) -> list[str]:
     return [*dict.fromkeys(name for name in stores if name)]
 
 
-def changed_containers(nodes: Nodes) -> list[str]:
-    """Return what statements may change in place: by a method, or by an assignment to an item."""
+def changed_containers(nodes: Nodes, is_branch: bool) -> list[str]:
+    """Return what statements may change in place: by a method, or by an assignment to an item.
+
+    A call in a branch may also change its arguments, and what a local function refers to.
+    """
     found: dict[str, None] = {}
     for node in own_nodes(nodes):
-        base: ast.AST | None = None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            base = node.func.value
+        bases: list[ast.AST] = []
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                bases = [node.func.value]
+            elif is_branch:
+                bases = [node.func]
+            if is_branch:
+                bases += [*node.args, *[one.value for one in node.keywords]]
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            base = node.value
+            bases = [node.value]
         elif isinstance(node, ast.AugAssign):
-            base = node.target
-        while isinstance(base, ast.Subscript):
-            base = base.value
-        name = "" if base is None else dotted(base)
-        if name:
-            found[name] = None
+            bases = [node.target]
+        for base in bases:
+            while isinstance(base, ast.Subscript | ast.Starred):
+                base = base.value
+            if name := dotted(base):
+                found[name] = None
     return [*found]
 
 

@@ -22,6 +22,7 @@ from tapegrad.ops.control.condition_hook import Branch, register_choice
 from tapegrad.ops.elementwise.comparison import logical_and, logical_not
 from tapegrad.ops.elementwise.selection import where
 from tapegrad.ops.shape.functions import reshape
+from tapegrad.program.record.branch_writes import BranchWrites, select_writes
 from tapegrad.program.record.decisions import DecisionError
 from tapegrad.program.record.recording import Recorded, Recording, current_recording
 
@@ -45,7 +46,7 @@ def choose(condition: Any, true_fn: Branch, false_fn: Branch) -> Any:
 
 
 def run_both(condition: Any, true_fn: Branch, false_fn: Branch) -> tuple[Any, Any, Any]:
-    """Record both branches and select their assignments to variables.
+    """Record both branches; select their assignments to variables and writes to tensors.
 
     Return the condition as a 0-d tensor, and the results of both branches.
     """
@@ -57,8 +58,11 @@ def run_both(condition: Any, true_fn: Branch, false_fn: Branch) -> tuple[Any, An
         )
     condition = as_truth(condition)
     start = {variable.number: variable.array for variable, _ in recording.known_variables()}
-    result, kept = _run(recording, condition, true_fn, start)
-    otherwise, other = _run(recording, logical_not(condition), false_fn, start)
+    with taking_writes_back(recording) as written:
+        result, kept = _run(recording, condition, true_fn, start)
+    with taking_writes_back(recording) as also_written:
+        otherwise, other = _run(recording, logical_not(condition), false_fn, start)
+    select_writes(condition, written, also_written)
     for number in {**kept, **other}:
         variable, _ = kept.get(number) or other[number]
         before = _before(recording, variable, start)
@@ -97,6 +101,18 @@ def _run(
             assigned[variable.number] = (variable, after)
         variable.array = before
     return result, assigned
+
+
+@contextmanager
+def taking_writes_back(recording: Recording) -> Iterator[BranchWrites]:
+    """Take back what the block writes to tensors from outside of it."""
+    around, own = recording.branch_writes, BranchWrites(recording.count)
+    recording.branch_writes = own
+    try:
+        yield own
+    finally:
+        recording.branch_writes = around
+        own.take_back()
 
 
 @contextmanager

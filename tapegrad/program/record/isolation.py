@@ -153,7 +153,11 @@ def _get_noted(self: Observed, name: str) -> Any:
 def _refuse_outside_write(tensor: Any) -> None:
     """Raise if the function that is being recorded writes to a tensor that it did not make."""
     recording = current_recording()
-    if recording is None or not isinstance(tensor, Tensor):
+    if recording is None:
+        return
+    if recording.branch_writes is not None:
+        recording.branch_writes.note(tensor)
+    if not isinstance(tensor, Tensor):
         return
     array = _tensor_array.__get__(tensor)
     if type(array) is Recorded:

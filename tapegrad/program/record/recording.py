@@ -33,6 +33,7 @@ from tapegrad.core.values.tensor import Tensor
 from tapegrad.core.values.variable import Variable, note_creations
 from tapegrad.errors import LeakedTensorError, RecordingError
 from tapegrad.program.graph.graph import Call, Graph, Value
+from tapegrad.program.record.branch_writes import BranchWrites
 from tapegrad.program.record.decisions import DecisionError, error_of_read, may_convert
 from tapegrad.program.record.recorded_operators import bind_operators
 from tapegrad.program.record.shared_memory import share_memory
@@ -159,6 +160,8 @@ class Recording:
         """Arrays by the number of their value, if they are needed after the recording."""
         self.condition: Any = None
         """The condition of the branch that is being recorded, None outside of branches."""
+        self.branch_writes: BranchWrites | None = None
+        """The tensors that this branch has written."""
         self.obstacle = ""
         """Why no program can replay the recording, "" if there is no reason."""
         self.size_notes = SizeNotes(weakref.WeakMethod(self.adopted_inside))
@@ -171,6 +174,11 @@ class Recording:
     def is_inside(self, other: Recording) -> bool:
         """Whether this is the recording of a loop's body that may read values of the other one."""
         return False
+
+    @property
+    def count(self) -> int:
+        """The number of the last value that was made."""
+        return self._count
 
     def note_outer_tensor(self, tensor: Tensor) -> None:
         """Remember a tensor with an array of another recording, which bodies of loops may read."""
