@@ -95,3 +95,17 @@ def test_slices_of_a_concatenation(start: int, stop: int, is_part: bool) -> None
     while source is not None and source.primitive.name == "slice":
         source = makers.get(source.reads[0].number)
     assert (source is None) == is_part
+
+
+def test_parts_of_joins_of_parts_of_joins() -> None:
+    arrays = draw(2, 4), draw(2, 4) + 1.0
+
+    def program(x: Any, y: Any) -> Any:
+        first = tf.stack([x, y], 2)
+        second = tf.stack([first[:, :, 1], first[:, :, 0] * 2.0], 0)
+        return (second[0] * 3.0 + second[1],)
+
+    graph = recorded(program, arrays)
+    after = with_parts_before_joins(graph)
+
+    assert_same_results(graph, after, arrays)

@@ -16,13 +16,9 @@ from tapegrad.program.passes.new_calls import NewCalls
 
 def with_parts_before_joins(graph: Graph) -> Graph:
     """Replace slices of joined arrays, each of which shows one of them, by slices of that one."""
-    joins = {
-        call.results[0].number: call
-        for call in graph.calls
-        if call.primitive.name in ("stack", "concat") and not call.region
-    }
-    if not joins:
+    if not any(map(_is_join, graph.calls)):
         return graph
+    joins: dict[int, Call] = {}
     numbers = unused_numbers(graph)
     same: dict[int, Value] = {}
     stored = {value.number for value in graph.results}
@@ -30,6 +26,8 @@ def with_parts_before_joins(graph: Graph) -> Graph:
     for call in graph.calls:
         operands = [same.get(x.number, x) if isinstance(x, Value) else x for x in call.operands]
         call = call.with_values(tuple(operands))
+        if _is_join(call):
+            joins[call.results[0].number] = call
         found = _part(call, joins) if call.primitive.name == "slice" and not call.region else None
         if found is None:
             calls.append(call)
@@ -44,6 +42,10 @@ def with_parts_before_joins(graph: Graph) -> Graph:
         else:
             calls.extend(new.ending_in(result))
     return replace(graph, calls=tuple(calls))
+
+
+def _is_join(call: Call) -> bool:
+    return call.primitive.name in ("stack", "concat") and not call.region
 
 
 def _part(call: Call, joins: Mapping[int, Call]) -> tuple[Value, tuple[Any, ...]] | None:
