@@ -105,14 +105,20 @@ class NcclCommunicator:
     def all_gather(self, x: Any) -> Any:
         return self._all_gather(x, _stream())[1]
 
+    # A copy in order is made before the second stream begins to wait for this one.
+
     def start_all_reduce(self, x: Any, op: str, over: bool = False) -> Any:
-        return self._started_by(self._all_reduce(x, op, over, self._beside()))
+        given = _contiguous(x)
+        over = over or given is not x
+        return self._started_by(self._all_reduce(given, op, over, self._beside()))
 
     def start_reduce_scatter(self, x: Any) -> Any:
-        return self._started_by(self._reduce_scatter(x, self._beside()))
+        given = _contiguous(x)
+        return self._started_by(self._reduce_scatter(given, self._beside()))
 
     def start_all_gather(self, x: Any) -> Any:
-        return self._started_by(self._all_gather(x, self._beside()))
+        given = _contiguous(x)
+        return self._started_by(self._all_gather(given, self._beside()))
 
     def wait(self, result: Any) -> Any:
         started = self._started.pop(_at(result), None)
