@@ -63,9 +63,11 @@ def _unslice(params: dict[str, Any], operand: Shape, shape: Shape) -> dict[str, 
     first = len(shape) - len(operand)
     sizes = zip(operand, shape[first:], params["shape"][first:])
     whole = tuple(size if n == part else n for n, part, size in sizes)
-    if whole == operand:
+    index = _parts(params["index"], operand, shape)
+    places = [range(*part.indices(n)) for part, n in zip(index, whole) if isinstance(part, slice)]
+    if whole == operand and places == [range(n) for n in operand]:
         return None
-    return {**params, "index": _parts(params["index"], operand, shape), "shape": whole}
+    return {**params, "index": index, "shape": whole}
 
 
 def _parts(index: Sequence[slice | int], operand: Shape, shape: Shape) -> Index:
