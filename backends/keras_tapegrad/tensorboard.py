@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import wraps
 from typing import Any
 
 import tapegrad
+from tapegrad.core.call_site import warn_outside
 
 
 def with_own_summaries(callback: Any) -> Any:
@@ -19,10 +19,9 @@ def with_own_summaries(callback: Any) -> Any:
     @wraps(usual)
     def create(self: Any, *args: Any, profile_batch: Any = 0, **kwargs: Any) -> None:
         if profile_batch:
-            warnings.warn(
+            warn_outside(
                 "keras.callbacks.TensorBoard does not profile batches without TensorFlow; "
-                f"profile_batch={profile_batch!r} is ignored.",
-                stacklevel=2,
+                f"profile_batch={profile_batch!r} is ignored."
             )
         usual(self, *args, profile_batch=0, **kwargs)
 

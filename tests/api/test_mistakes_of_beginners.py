@@ -1,5 +1,6 @@
 """What beginners get wrong: each error is one sentence or two, and the traceback is short."""
 
+import sys
 import traceback
 
 import numpy as np
@@ -114,10 +115,16 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_error_says_what_was_wrong_in_a_short_traceback(mistake):
     make, words = MISTAKES[mistake]
+    around = sys.exc_info()[1]  # the runner of the tests may handle an exception meanwhile
 
     with pytest.raises(Exception) as caught:  # noqa: PT011  # many classes
         make()
 
+    error: BaseException | None = caught.value
+    while error is not None and around is not None:
+        if error.__context__ is around:
+            error.__context__ = None
+        error = error.__context__
     lines = "".join(traceback.format_exception(caught.value)).splitlines()
     assert words in str(caught.value)
     assert lines[0] == "Traceback (most recent call last):"

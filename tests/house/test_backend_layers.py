@@ -28,7 +28,8 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("ownership", "switches"),
         ("kernels",),
         ("loops",),
-        ("eager", "sequences"),
+        ("sequences",),
+        ("eager",),
     ),
     "tapegrad.program": (
         ("graph",),

@@ -34,7 +34,7 @@ def test_every_command_has_a_purpose_and_units(script: ModuleType) -> None:
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for folder in ("derivatives", "distribute", "fuzz", "mutation", "oracles", "soak")
         for path in (ROOT / "tests" / folder).glob("*.py")
-        if "__main__" in path.read_text(encoding="utf-8")
+        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")
     }
 
     assert {script.module_of(name) for name in script.PURPOSES} == commands

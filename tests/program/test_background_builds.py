@@ -12,7 +12,6 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from tapegrad.core.gc_pause import gc_paused
 from tapegrad.program import building
 from tapegrad.program.passes import pipeline
 from tapegrad.program.program import Program
-from tapegrad_numpy.loops import compile as loops
 from tests.program.held_builds import (
     PATIENCE,
     HeldBuilds,
@@ -586,28 +584,3 @@ def test_a_compiled_program_keeps_only_the_variables_that_it_uses(builds: HeldBu
     gc.collect()
 
     assert unused() is None
-
-
-def test_a_build_takes_turns_until_the_compiler_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    outside: dict[str, set[bool]] = {"written": set(), "compiled": set()}
-    write, compile_together = loops._written, loops._compile_together
-
-    def written(*given: Any) -> Any:
-        outside["written"].add(background._state.is_outside)
-        return write(*given)
-
-    def compiled(*given: Any) -> None:
-        outside["compiled"].add(background._state.is_outside)
-        compile_together(*given)
-
-    monkeypatch.setattr(loops, "_written", written)
-    monkeypatch.setattr(loops, "_compile_together", compiled)
-    monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
-    monkeypatch.setitem(building._settings, "wait", False)
-    step = tf.function(lambda x: tf.reduce_sum(tf.tanh(x) * tf.exp(x), -1))
-    step(tf.ones((3, 100)))
-    tf.wait_for_programs()
-
-    assert outside == {"written": {False}, "compiled": {True}}

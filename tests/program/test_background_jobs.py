@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tapegrad as tf
 from tapegrad.core import background
 from tapegrad.core.background import Job, checkpoint, foreground, is_background, outside_python
+from tapegrad.program import building
+from tapegrad_numpy.loops import compile as loops
 
 PATIENCE = 60.0
 
@@ -100,3 +104,28 @@ def test_a_process_without_threads_does_the_work_itself(monkeypatch: pytest.Monk
 
     assert job.result is threading.current_thread()
     assert job.is_done
+
+
+def test_a_build_takes_turns_until_the_compiler_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    outside: dict[str, set[bool]] = {"written": set(), "compiled": set()}
+    write, compile_together = loops._written, loops._compile_together
+
+    def written(*given: Any) -> Any:
+        outside["written"].add(background._state.is_outside)
+        return write(*given)
+
+    def compiled(*given: Any) -> None:
+        outside["compiled"].add(background._state.is_outside)
+        compile_together(*given)
+
+    monkeypatch.setattr(loops, "_written", written)
+    monkeypatch.setattr(loops, "_compile_together", compiled)
+    monkeypatch.setenv("TAPEGRAD_CACHE", str(tmp_path))
+    monkeypatch.setitem(building._settings, "wait", False)
+    step = tf.function(lambda x: tf.reduce_sum(tf.tanh(x) * tf.exp(x), -1))
+    step(tf.ones((3, 100)))
+    tf.wait_for_programs()
+
+    assert outside == {"written": {False}, "compiled": {True}}

@@ -138,7 +138,7 @@ def test_wrong_matrices_raise_the_error_of_eager_mode(case: Any) -> None:
 
     # A program says where the call is.
     message = message_of(compiled, tf.constant(wrong))
-    assert message.rpartition(": ")[2] == message_of(python, tf.constant(wrong))
+    assert message.rpartition(": ")[2] in message_of(python, tf.constant(wrong))
     np.testing.assert_allclose(compiled(good), python(good), rtol=1e-12)
 
 

@@ -166,7 +166,7 @@ class Recording:
         """Why no program can replay the recording, "" if there is no reason."""
         self.size_notes = SizeNotes(weakref.WeakMethod(self.adopted_inside))
         """What the user's code did with the lengths of axes."""
-        self._count = 0
+        self.count = 0
         self._known: dict[int, Value] = {}
         self._backends: dict[type, tuple[Backend, str | None]] = {}
         """The backends of array types, and their devices where there is one only."""
@@ -174,11 +174,6 @@ class Recording:
     def is_inside(self, other: Recording) -> bool:
         """Whether this is the recording of a loop's body that may read values of the other one."""
         return False
-
-    @property
-    def count(self) -> int:
-        """The number of the last value that was made."""
-        return self._count
 
     def note_outer_tensor(self, tensor: Tensor) -> None:
         """Remember a tensor with an array of another recording, which bodies of loops may read."""
@@ -188,7 +183,7 @@ class Recording:
 
     def value_of(self, array: Array) -> Value:
         """Return a new value with the shape and dtype of an array."""
-        self._count += 1
+        self.count += 1
         known = self._backends.get(type(array))
         if known is None:
             backend = backend_of(array)
@@ -198,10 +193,10 @@ class Recording:
             known = self._backends[type(array)] = (backend, only)
         backend, device = known
         if type(array) is np.ndarray and device is not None:  # called for each result
-            return Value(self._count, array.shape, array.dtype, device)
+            return Value(self.count, array.shape, array.dtype, device)
         if device is None:
             device = backend.device_of(array)
-        return Value(self._count, tuple(array.shape), backend.dtype_of(array), device)
+        return Value(self.count, tuple(array.shape), backend.dtype_of(array), device)
 
     def wrap(self, array: Array) -> Recorded:
         """Return an array from outside as a recorded array that no call makes."""
@@ -362,8 +357,8 @@ class Recording:
         for value, array, shape in zip(call.results, results, shapes, strict=True):
             if array.shape != shape or array.dtype != value.dtype:
                 return None
-            self._count += 1
-            values.append(Value(self._count, shape, value.dtype, value.device))
+            self.count += 1
+            values.append(Value(self.count, shape, value.dtype, value.device))
         given = tuple([self._operand(o) for o in operands])
         aliases = share_memory(results, arrays)
         rest = (aliases, call.region, call.site, call.function, call.is_backward)
