@@ -205,6 +205,9 @@ def _archive(path: Path, names: tuple[str, ...]) -> Any:
         return [archive[name] for name in names] if hasattr(archive, "files") else archive
     except Exception:
         return None
+    finally:
+        if hasattr(archive, "close"):
+            archive.close()
 
 
 def _table(path: str) -> Any:

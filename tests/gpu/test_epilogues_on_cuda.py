@@ -316,7 +316,7 @@ def test_addends_of_another_dtype_raise_the_result() -> None:
     np.testing.assert_allclose(exact(got), exact(a) @ exact(b) + exact(bias), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", [one for one in REAL if one != np.float32], ids=str)
 def test_a_residual_with_gaps_between_rows_is_not_copied(
     dtype: Any, one_call: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

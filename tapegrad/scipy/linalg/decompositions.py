@@ -157,7 +157,7 @@ def _of_length_one(vectors: Any) -> Any:
     return vectors / norms.vector_norm(vectors, axis=-2, keepdims=True)
 
 
-@ignoring("overwrite_a", "check_finite")
+@ignoring("overwrite_a", "overwrite_b", "check_finite")
 def eigvals(a: Any, b: Any = None, *, homogeneous_eigvals: bool = False) -> Any:
     """Return the complex eigenvalues, with `b` those of a @ v = w * b @ v; see `eig`.
 
