@@ -136,10 +136,12 @@ def program_of(
     length: int,
     after: Callable[[Draw, int], Step | None] | None = None,
     kinds: str = "f",
+    shrink: Callable[[Draw, int], Step] = scaled,
 ) -> Program:
     """Draw a program of about `length` steps; `after` may add a step to each result.
 
-    `kinds` are the kinds of dtypes, in NumPy's letters, from which drawers choose.
+    `kinds` are the kinds of dtypes, in NumPy's letters, from which drawers choose. `shrink` returns
+    the step that follows a result with large numbers.
     """
     draw = Draw(seed, inputs, variables, kinds)
     program = Program(seed, len(inputs))
@@ -147,15 +149,15 @@ def program_of(
         if len(program.steps) >= length:
             break
         step = draw.choice(drawers)(draw)
-        if step is None or not _added(program, draw, step):
+        if step is None or not _added(program, draw, step, shrink):
             continue
         more = after(draw, len(draw.values) - 1) if after else None
         if more is not None:
-            _added(program, draw, more)
+            _added(program, draw, more, shrink)
     return program
 
 
-def _added(program: Program, draw: Draw, step: Step) -> bool:
+def _added(program: Program, draw: Draw, step: Step, shrink: Callable[[Draw, int], Step]) -> bool:
     """Run a step and add it, unless it is refused or its result is of no use."""
     operands = [draw.values[k] for k in step.operands]
     try:
@@ -171,5 +173,5 @@ def _added(program: Program, draw: Draw, step: Step) -> bool:
     program.steps.append(step)
     draw.values.append(made)
     if _kind(made) in "f" and np.max(np.abs(values.astype(np.float64))) > LARGEST:
-        return _added(program, draw, scaled(draw, len(draw.values) - 1))
+        return _added(program, draw, shrink(draw, len(draw.values) - 1), shrink)
     return True

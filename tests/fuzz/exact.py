@@ -165,6 +165,11 @@ def settled(draw: Draw, position: int) -> Step | None:
         return None
     if float(np.max(np.abs(value.numpy().astype("f8")), initial=0)) < 8:
         return None
+    return remainder(draw, position)
+
+
+def remainder(draw: Draw, position: int) -> Step:
+    """Return the step to the range from 0 to 8, in which whole numbers stay whole."""
     return Step("settled", (position,), lambda v: v % 8)
 
 
@@ -187,7 +192,7 @@ def case_of(seed: int) -> Case:
     calls = [[array(shape, dtypes[k % 2]) for k, shape in enumerate(SHAPES)] for _ in range(2)]
     inputs = [tf.constant(x) for x in calls[0]]
     length = int(rng.integers(3, 20))
-    program = program_of(seed, inputs, [], DRAWERS, length, settled, "fiub")
+    program = program_of(seed, inputs, [], DRAWERS, length, settled, "fiub", remainder)
     return Case(program, calls, [])
 
 
