@@ -29,12 +29,14 @@ from tests.fuzz.command import FaultError, main
 from tests.fuzz.comparison import host
 from tests.long_formulas import NAMES as LONG_FORMULAS
 
-FINITE = ("lu-", "reduce_std", "reduce_variance", "std", "triangular_solve", "var")
+FINITE = ("lu-", "moments", "reduce_std", "reduce_variance", "std", "triangular_solve", "var")
 """Samples that get no infinite numbers, and neither do convolutions.
 
 Such a number meets zeros in some forms only: those of the padding of a convolution, those that are
 not stored in a triangular factor, and the gradient of the mean inside a variance.
 """
+BANDED = "banded_triangular_solve"
+"""Left out: eager code solves with the whole matrix, whose zeros times NaN are NaN."""
 MATRIX_FUNCTIONS = frozenset(sample.name for sample in matrix_functions.SAMPLES)
 """Functions that amplify rounding errors of nearly singular matrices."""
 
@@ -42,7 +44,8 @@ MATRIX_FUNCTIONS = frozenset(sample.name for sample in matrix_functions.SAMPLES)
 @cache
 def samples() -> list[Sample]:
     """Return the samples that can be recorded, without long formulas."""
-    return [s for s in all_samples() if s.records and s.name not in LONG_FORMULAS]
+    found = [s for s in all_samples() if s.records and s.name not in LONG_FORMULAS]
+    return [s for s in found if not s.name.startswith(BANDED)]
 
 
 def special(
